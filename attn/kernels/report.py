@@ -17,6 +17,8 @@ import sys
 import tempfile
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -213,17 +215,50 @@ def compile_yours(
         )
 
 
+def read_by_compiler(
+    text: str,
+    name: str,
+    types: dict[str, str],
+    constants: dict[str, Any],
+    timeout: float,
+) -> list[str] | None:
+    """Let Triton's front end read a kernel, a third of a second's work.
+
+    Args:
+        text: a module that defines it.
+        name: of the kernel.
+        types: Triton's names of the types of its arguments.
+        constants: the values of its ``tl.constexpr`` arguments.
+        timeout: seconds.
+
+    Returns:
+        The reason why it is refused, and the line; None if it is not.
+
+    Raises:
+        RuntimeError: the module cannot be executed; its last words.
+        TimeoutExpired: it took too long.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answer.py"
+        path.write_text(text, "utf-8")
+        job = [str(path), name, types, constants]
+        found: list[str] | None = _in_a_process("read", [job], timeout)[0]
+    return found
+
+
 def _compile_all(jobs: list[list[Any]]) -> list[CompiledKernel]:
     """Divide jobs among processes that compile: this one may interpret."""
     hands = min(os.cpu_count() or 1, len(jobs))
+    work = partial(_in_a_process, "compile")
     with ThreadPoolExecutor(hands) as pool:
-        parts = list(
-            pool.map(_in_a_process, (jobs[i::hands] for i in range(hands)))
-        )
-    return [parts[i % hands][i // hands] for i in range(len(jobs))]
+        parts = list(pool.map(work, (jobs[i::hands] for i in range(hands))))
+    rows = (parts[i % hands][i // hands] for i in range(len(jobs)))
+    return [CompiledKernel(*row) for row in rows]
 
 
-def _in_a_process(jobs: list[list[Any]]) -> list[CompiledKernel]:
+def _in_a_process(
+    does: str, jobs: list[list[Any]], timeout: float | None = None
+) -> list[Any]:
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env["TRITON_DEFAULT_FP_FUSION"] = "1"
     paths = str(Path(__file__).parents[2]), env.get("PYTHONPATH")
@@ -231,15 +266,17 @@ def _in_a_process(jobs: list[list[Any]]) -> list[CompiledKernel]:
     done = subprocess.run(
         # By its path, so that a kernel of yours needs no import of torch; -P
         # keeps the files beside it from being taken for Python's own.
-        [sys.executable, "-P", __file__],
+        [sys.executable, "-P", __file__, does],
         input=json.dumps(jobs),
         env=env,
         capture_output=True,
         text=True,
+        timeout=timeout,
     )
     if done.returncode:
         raise RuntimeError(f"compiling failed: {done.stderr[-800:]}")
-    return [CompiledKernel(*row) for row in json.loads(done.stdout)]
+    results: list[Any] = json.loads(done.stdout)
+    return results
 
 
 def as_table(rows: list[CompiledKernel]) -> Table:
@@ -280,11 +317,7 @@ def _compile(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    spec = importlib.util.spec_from_file_location("compiled", file)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    kernel = getattr(module, function)
+    kernel = _kernel(file, function)
     names = kernel.arg_names
     # What a launch finds out by itself: strides of 1, and that pointers and
     # other strides are multiples of 16.
@@ -325,6 +358,52 @@ def _compile(
     )  # fmt: skip
 
 
+def _kernel(file: str, name: str) -> Any:
+    spec = importlib.util.spec_from_file_location("compiled", file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def _read(
+    file: str, name: str, types: dict[str, str], constants: dict[str, Any]
+) -> tuple[str, str] | None:
+    """Let the front end read a kernel; return the reason and the line."""
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, CompilationError
+    from triton.compiler.compiler import make_backend
+
+    target = GPUTarget("cuda", 90, 32)
+    backend = make_backend(target)
+    options = backend.parse_options({})
+    functions = backend.get_codegen_implementation(options)
+    modules = backend.get_module_map()
+    kernel = _kernel(file, name)
+    while hasattr(kernel.fn, "fn"):  # triton.heuristics
+        kernel = kernel.fn
+    # A branch that a constant closes is not read: both values of a switch.
+    switches = [x for x in constants if isinstance(constants[x], bool)]
+    for values in product((False, True), repeat=len(switches)):
+        flags = dict(zip(switches, values, strict=True))
+        source = ASTSource(kernel, types, constants | flags)
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        try:
+            source.make_ir(target, options, functions, modules, context)
+        except CompilationError as error:
+            while isinstance(error.__cause__, CompilationError):
+                error = error.__cause__  # of a function that it calls
+            number = getattr(error.node, "lineno", 0)
+            lines = (error.src or "").splitlines()
+            line = lines[number - 1].strip() if number else ""
+            said = error.error_message or repr(error.__cause__)
+            return " ".join(said.split()), line
+    return None
+
+
 def _type(name: str, dtype: str) -> str:
     """Return the type of a kernel's argument, from its name."""
     if name in ("scale", "softcap"):
@@ -357,4 +436,5 @@ def _disassemble(cubin: bytes) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([_compile(*job) for job in json.load(sys.stdin)]))
+    work: Any = {"compile": _compile, "read": _read}[sys.argv[1]]
+    print(json.dumps([work(*job) for job in json.load(sys.stdin)]))

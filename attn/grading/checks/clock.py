@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 TIME_LIMIT = 5.0  # seconds of this thread for one call
 _TICK = 0.02
-_PATIENCE = 12
 
 
 class OutOfTime(BaseException):
@@ -37,37 +37,33 @@ class Clock:
     """
 
     def __init__(
-        self, limit: float = TIME_LIMIT, patience: float = _PATIENCE
+        self, limit: float = TIME_LIMIT, patience: float = 12
     ) -> None:
         self.limit, self._patience = limit, patience
-        self.spent = 0.0
-        self._waited = 0.0
+        self.spent = self._waited = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Let it run; interrupt Python code (main thread, POSIX)."""
         self.spent = self._waited = 0.0
-        self._last = time.thread_time(), time.monotonic()
-        can_interrupt = hasattr(signal, "setitimer") and (
-            threading.current_thread() is threading.main_thread()
-        )
-        if not can_interrupt:
-            yield
-            self._read()
-            return
-        before = signal.signal(signal.SIGALRM, self._tick)
-        # It rings again and again: one may fall into a bare `except:`.
-        signal.setitimer(signal.ITIMER_REAL, min(5 * _TICK, self.limit), _TICK)
+        self._last = _now()
+        is_main = threading.current_thread() is threading.main_thread()
+        if can_interrupt := is_main and hasattr(signal, "setitimer"):
+            before = signal.signal(signal.SIGALRM, self._tick)
+            # It rings again and again: one may fall into a bare `except:`.
+            first = min(5 * _TICK, self.limit)
+            signal.setitimer(signal.ITIMER_REAL, first, _TICK)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            if can_interrupt:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
             self._read()
 
     def _tick(self, _signal: int, frame: FrameType | None) -> None:
         if _is_importing(frame):
-            self._last = time.thread_time(), time.monotonic()
+            self._last = _now()
             return
         self._read()
         if max(self.spent, self._waited / self._patience) > self.limit:
@@ -77,15 +73,16 @@ class Clock:
             )
 
     def _read(self) -> None:
-        now = time.thread_time(), time.monotonic()
+        now = _now()
         self.spent += now[0] - self._last[0]
         self._waited += now[1] - self._last[1]
         self._last = now
 
 
+def _now() -> tuple[float, float]:
+    return time.thread_time(), time.monotonic()
+
+
 def _is_importing(frame: FrameType | None) -> bool:
-    while frame:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
+    files = (x.f_code.co_filename for x, _ in traceback.walk_stack(frame))
+    return "<frozen importlib._bootstrap>" in files

@@ -1,4 +1,4 @@
-"""Compare a result with the reference's, and find where they differ.
+"""Compare a result with the reference's, and say where they differ.
 
 A result is judged by its error relative to a float64 run of the reference,
 next to the error that the reference itself makes in the case's dtype.
@@ -6,9 +6,8 @@ next to the error that the reference itself makes in the case's dtype.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
@@ -16,13 +15,91 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from attn.grading.checks.problem import RESULT, Part, Problem, ProblemKind
+from attn.grading.checks.effects import SideEffect
 from attn.grading.checks.show import (
     describe,
     distinct_texts,
     dtype_name,
+    first_difference,
     first_few,
 )
+
+
+@dataclass(frozen=True)
+class Part:
+    """Name the part of an outcome that is compared.
+
+    Args:
+        kind: ``result``, or ``gradient`` with respect to an input.
+        input: the name of that input, or of a parameter.
+        entry: the indices and keys that lead to an entry of the result.
+    """
+
+    kind: Literal["result", "gradient"] = "result"
+    input: str = ""
+    entry: tuple[Any, ...] = ()
+
+    def at(self, index: Any) -> Part:
+        """Return an entry of this part."""
+        return replace(self, entry=(*self.entry, index))
+
+    def name(self, returns: Sequence[str] = ()) -> str:
+        """Return the name in a message: ``dk``, ``the gradient of key``.
+
+        Args:
+            returns: what the task calls the parts of a result.
+        """
+        first, *rest = self.entry or ("",)
+        if self.kind == "gradient":
+            start, rest = f"the gradient of {self.input}", [*self.entry]
+        elif isinstance(first, int):
+            known = returns[first : first + 1]
+            start = known[0] if known else f"result {first + 1}"
+        else:
+            start = str(first) or "it"
+        return start + "".join(f"[{i}]" for i in rest)
+
+
+RESULT = Part()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A difference: typed for a diagnosis, in words for a message.
+
+    Args:
+        kind: ``type``, ``shape``, ``dtype``, ``device``, ``nan`` or ``value``
+            of a part; ``error``, ``random`` or ``side effect`` of a call.
+        message: what is wrong, without the name of the part.
+        part: the part that is wrong.
+        required: what a ``type`` problem misses: ``int`` or ``tensor``.
+        effect: what the call does in addition to its result, where that is
+            the problem.
+        got, expected: two tensors of one shape, or two numbers.
+        wrong: bool, True where two tensors differ.
+    """
+
+    kind: str
+    message: str
+    part: Part = RESULT
+    required: Literal["", "int", "tensor"] = ""
+    effect: SideEffect | None = None
+    got: Any = field(default=None, repr=False)
+    expected: Any = field(default=None, repr=False)
+    wrong: Tensor | None = field(default=None, repr=False)
+
+    def text(self, returns: Sequence[str] = ()) -> str:
+        """Return what is wrong, with the first element that is.
+
+        Args:
+            returns: what the task calls the parts of a result.
+        """
+        if self.kind in ("error", "random", "side effect"):
+            return self.message
+        first = ""
+        if self.wrong is not None:
+            first = first_difference(self.wrong, self.got, self.expected)
+        return f"{self.part.name(returns)} {self.message}{first}"
 
 
 def differences(
@@ -53,7 +130,8 @@ def differences(
         A problem for each wrong entry.
     """
     limit = partial(_forgiven_error, rtol=rtol, noise=noise)
-    return _differences(got, _Right(expected, exact, perturbed), part, limit)
+    right = _Right(expected, exact, perturbed)
+    return [*_differences(got, right, part, limit)]
 
 
 def alike(a: Any, b: Any, rtol: float = 1e-5, floor: float = 1e-30) -> bool:
@@ -65,9 +143,11 @@ def alike(a: Any, b: Any, rtol: float = 1e-5, floor: float = 1e-30) -> bool:
 
     def limit(right: _Right) -> float:
         x = right.expected
-        return max(4.0 * _epsilon(x.dtype), rtol) * max(max_abs(x), floor)
+        return max(4.0 * torch.finfo(x.dtype).eps, rtol) * max(
+            max_abs(x), floor
+        )
 
-    return not _differences(a, _Right(b, b), RESULT, limit)
+    return not any(_differences(a, _Right(b, b), RESULT, limit))
 
 
 def close(got: Tensor, expected: Tensor, rtol: float) -> bool:
@@ -78,19 +158,12 @@ def close(got: Tensor, expected: Tensor, rtol: float) -> bool:
     finite = expected.isfinite()
     if not torch.equal(finite, got.isfinite()):
         return False
-    if not finite.any():
-        return True
-    largest = expected[finite].abs().max()
-    return bool(((got - expected)[finite].abs() <= rtol * largest).all())
+    limit = rtol * max_abs(expected)
+    return bool(((got - expected)[finite].abs() <= limit).all())
 
 
 def max_abs(x: Tensor) -> float:
     """Return the largest finite element, in absolute value."""
-    if not x.numel():
-        return 0.0
-    largest = x.abs().max().item()
-    if math.isfinite(largest):
-        return largest
     finite = x[x.isfinite()]
     return finite.abs().max().item() if finite.numel() else 0.0
 
@@ -112,65 +185,53 @@ _Limit = Callable[[_Right], float]
 
 def _differences(
     got: Any, right: _Right, part: Part, limit: _Limit
-) -> list[Problem]:
-    problem, expected = None, right.expected
-    if isinstance(expected, Mapping | tuple | list):
+) -> Iterator[Problem]:
+    expected = right.expected
+    if not isinstance(expected, Mapping | tuple | list):
+        problem = _compare_leaves(got, right, limit)
+    elif not (problem := _compare_structure(got, expected)):
         is_dict = isinstance(expected, Mapping)
-        problem = _compare_structure(got, expected)
-        if problem is None:
-            return [
-                problem
-                for i in (expected if is_dict else range(len(expected)))
-                for problem in _differences(
-                    got[i], right.at(i), part.at(i), limit
-                )
-            ]
-    elif _is_number(expected):
-        problem = _compare_numbers(got, right, limit)
-    elif isinstance(expected, Tensor):
-        problem = _compare_tensors(got, right, limit)
-    elif isinstance(expected, range):
-        problem = _compare_ranges(got, expected)
-    elif got != expected:
-        problem = Problem("value", f"is {got!r}, not {expected!r}")
-    return [] if problem is None else [replace(problem, part=part)]
+        for i in expected if is_dict else range(len(expected)):
+            yield from _differences(got[i], right.at(i), part.at(i), limit)
+    if problem:
+        yield replace(problem, part=part)
 
 
 def _compare_structure(got: Any, expected: Any) -> Problem | None:
+    size, complaints = len(expected), []
     if isinstance(expected, Mapping):
         if not isinstance(got, Mapping):
-            return _not_a(f"a dict of {len(expected)}", got)
-        return _compare_keys(got, expected)
-    if not isinstance(got, tuple | list):
-        return _not_a(f"a {type(expected).__name__} of {len(expected)}", got)
-    if len(got) == len(expected):
-        return None
-    return Problem("type", f"has {len(got)} entries, not {len(expected)}")
-
-
-def _compare_keys(
-    got: Mapping[Any, Any], expected: Mapping[Any, Any]
-) -> Problem | None:
-    missing = [str(k) for k in expected if k not in got]
-    extra = [str(k) for k in got if k not in expected]
-    complaints = []
-    if missing:
-        complaints.append(f"lacks {first_few(missing)}")
-    if extra:
-        verb = "is" if len(extra) == 1 else "are"
-        complaints.append(f"has {first_few(extra)}, which {verb} superfluous")
+            return _not_a(f"a dict of {size}", got)
+        if missing := [str(k) for k in expected if k not in got]:
+            complaints.append(f"lacks {first_few(missing)}")
+        if extra := [str(k) for k in got if k not in expected]:
+            are = f"which {'are' if extra[1:] else 'is'} superfluous"
+            complaints.append(f"has {first_few(extra)}, {are}")
+    elif not isinstance(got, tuple | list):
+        return _not_a(f"a {type(expected).__name__} of {size}", got)
+    elif len(got) != size:
+        complaints.append(f"has {len(got)} entries, not {size}")
     return Problem("type", "; it ".join(complaints)) if complaints else None
+
+
+def _compare_leaves(got: Any, right: _Right, limit: _Limit) -> Problem | None:
+    expected = right.expected
+    if _is_number(expected):
+        return _compare_numbers(got, right, limit)
+    if isinstance(expected, Tensor):
+        return _compare_tensors(got, right, limit)
+    if isinstance(expected, range):
+        return _compare_ranges(got, expected)
+    if got == expected:
+        return None
+    return Problem("value", f"is {got!r}, not {expected!r}")
 
 
 def _compare_ranges(got: Any, expected: range) -> Problem | None:
     """Compare what they go through: a list of the same numbers will do."""
     if not isinstance(got, range | list | tuple):
         return _not_a(repr(expected), got)
-    if isinstance(got, range):  # a check without sandbox sees any length
-        is_same = got == expected
-    else:
-        is_same = len(got) == len(expected) and list(got) == list(expected)
-    if is_same:
+    if got == expected or (type(got) is not range and [*got] == [*expected]):
         return None
     texts = (repr(x) if x else f"empty ({x!r})" for x in (got, expected))
     return Problem("value", "is {}, not {}".format(*texts))
@@ -200,22 +261,12 @@ def _compare_numbers(got: Any, right: _Right, limit: _Limit) -> Problem | None:
 def _compare_tensors(got: Any, right: _Right, limit: _Limit) -> Problem | None:
     if not isinstance(got, Tensor):
         return _not_a("a tensor", got, "tensor")
-    problem = _compare_plain_tensors(got, right, limit)
-    if problem and type(got) not in (Tensor, torch.nn.Parameter):
-        return _not_a("a plain tensor", got, "plain tensor")
-    return problem
-
-
-def _compare_plain_tensors(
-    got: Tensor, right: _Right, limit: _Limit
-) -> Problem | None:
     expected = right.expected
-    seen: dict[ProblemKind, tuple[Any, Any]] = {
-        "shape": (tuple(got.shape), tuple(expected.shape)),
-        "dtype": (dtype_name(got), dtype_name(expected)),
-        "device": (got.device, expected.device),
-    }
-    for kind, (one, other) in seen.items():
+    for kind, one, other in (
+        ("shape", tuple(got.shape), tuple(expected.shape)),
+        ("dtype", dtype_name(got), dtype_name(expected)),
+        ("device", got.device, expected.device),
+    ):
         if one != other:
             verb = "is on" if kind == "device" else f"has {kind}"
             message = f"{verb} {one}, not {other}"
@@ -233,27 +284,21 @@ def _compare_elements(
 ) -> Problem | None:
     """Compare within a limit; infinities and NaN must be equal."""
     within = (got - exact).abs() <= limit
-    if within.all():
-        return None
     wrong = ~(within | (got == exact) | (got.isnan() & exact.isnan()))
+    if not wrong.any():
+        return None
     nan = wrong & got.isnan()
     if nan.any():
         return Problem("nan", "has NaN", got=got, expected=exact, wrong=nan)
     return _value_problem(wrong, got, exact)
 
 
-def _value_problem(
-    wrong: Tensor, got: Tensor, expected: Tensor
-) -> Problem | None:
-    if not wrong.any():
-        return None
+def _value_problem(wrong: Tensor, got: Tensor, expected: Tensor) -> Problem:
     return Problem("value", "differs", got=got, expected=expected, wrong=wrong)
 
 
 def _not_a(
-    needed: str,
-    got: Any,
-    required: Literal["", "int", "tensor", "plain tensor"] = "",
+    needed: str, got: Any, required: Literal["", "int", "tensor"] = ""
 ) -> Problem:
     seen = "None (was there a return?)" if got is None else describe(got)
     return Problem("type", f"is {seen}, not {needed}", required=required)
@@ -275,15 +320,10 @@ def _forgiven_error(right: _Right, rtol: float, noise: float) -> float:
         finite = exact.isfinite() & perturbed.isfinite()
         moved = max_abs((perturbed.double() - exact)[finite])
         noise = max(noise, min(8.0 * moved, 1e-3 * max_abs(exact)))
-    eps = _epsilon(expected.dtype)
+    eps = torch.finfo(expected.dtype).eps
     ulps = 2.0 if expected.dtype in (torch.float16, torch.bfloat16) else 64.0
     own = (expected.double() - exact)[exact.isfinite()].abs()
     limit = 4.0 * own.max().item() if own.numel() else 0.0
     limit += (rtol + ulps * eps) * max_abs(exact)
     # Where the right result is 0 throughout, rounding noise is no mistake.
-    return limit + max(4.0 * min(eps, _epsilon(torch.float32)), noise)
-
-
-def _epsilon(dtype: torch.dtype) -> float:
-    """Return the distance from 1 to the next larger number of a dtype."""
-    return torch.finfo(dtype).eps
+    return limit + max(4.0 * min(eps, torch.finfo(torch.float32).eps), noise)

@@ -5,40 +5,22 @@ from __future__ import annotations
 import ctypes
 import random
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy.random as numpys
 import torch
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 from torch import Tensor
 
+from attn.exercises.case import Case
 from attn.grading.checks.inputs import named_tensors, unchanged
 from attn.grading.checks.objects import held_memory, parameters
-
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
 
 Library = Literal["PyTorch", "Python", "NumPy"]
 """A library by the global generator that is its own."""
 
-EffectKind = Literal[
-    "changed input",
-    "changed parameter",
-    "changed result",
-    "eval mode",
-    "training mode",
-    "copy",
-    "memory",
-    "kept memory",
-    "moved memory",
-    "random numbers",
-    "unseeded generator",
-    "same coins",
-    "repeated result",
-]
-
-_TEXTS: dict[EffectKind, str] = {
+EFFECTS = {
     "changed input": "it changes {list} in place",
     "changed parameter": "it changes its parameter {list}",
     "changed result": "it changes what it returned earlier",
@@ -62,6 +44,7 @@ _TEXTS: dict[EffectKind, str] = {
     "repeated result": "it returns an earlier call's result: what is kept "
     "between calls?",
 }
+"""Side effects in words, by their kinds."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +52,7 @@ class SideEffect:
     """Describe a side effect, or what differs from call to call.
 
     Args:
-        kind: what the call does.
+        kind: what the call does, a key of ``EFFECTS``.
         names: of the inputs, the parameter, the two equal entries, or the
             libraries whose generator is used.
         peak: elements held at once, or between calls.
@@ -77,7 +60,7 @@ class SideEffect:
         largest: the shape of the largest tensor.
     """
 
-    kind: EffectKind
+    kind: str
     names: tuple[str, ...] = ()
     peak: int = 0
     limit: int = 0
@@ -86,95 +69,74 @@ class SideEffect:
     @property
     def text(self) -> str:
         """The side effect in words."""
-        return _TEXTS[self.kind].format(
+        return EFFECTS[self.kind].format(
             list=", ".join(self.names),
             pair=" and ".join(self.names),
             owners=" and ".join(f"{x}'s" for x in self.names),
-            peak=self.peak,
-            limit=self.limit,
-            largest=self.largest,
+            **vars(self),
         )
 
-    def resembles(self, other: SideEffect) -> bool:
-        """Return whether another side effect differs in numbers only."""
-        texts = [re.sub(r"\d+", "", str(x.names)) for x in (self, other)]
-        return self.kind == other.kind and texts[0] == texts[1]
+    @property
+    def likeness(self) -> tuple[str, str]:
+        """The part that it shares with one that differs in numbers only."""
+        return self.kind, re.sub(r"\d+", "", str(self.names))
 
 
-def changed_module(
-    module: Any, case: Case, weights: dict[str, Tensor]
+def effect_of(
+    module: Any,
+    output: Any,
+    case: Case,
+    weights: dict[str, Tensor],
+    places: dict[int, int],
 ) -> SideEffect | None:
-    """Find what a call changed in its own module.
+    """Find what a call changed in its own module, copied, or keeps.
 
     Args:
         module: what was called; a function has nothing to change.
+        output: its result.
         case: the case.
         weights: copies of the module's parameters before the call.
-    """
-    if case.init is None:
-        return None
-    for name, x in parameters(module).items():
-        if name in weights and not unchanged(x.detach(), weights[name]):
-            return SideEffect("changed parameter", (name,))
-    if any(x.training != case.train for x in module.modules()):
-        return SideEffect("eval mode" if case.train else "training mode")
-    return None
-
-
-def copied_tensor(output: Any, case: Case) -> SideEffect | None:
-    """Find two entries of a result that should be one tensor and are two."""
-    if case.one_tensor is None:
-        return None
-    entries = dict(named_tensors(output))
-    pair = [entries[name] for name in case.one_tensor if name in entries]
-    if len({x.untyped_storage().data_ptr() for x in pair}) < 2:
-        return None
-    return SideEffect("copy", case.one_tensor)
-
-
-def kept_memory(
-    module: Any, case: Case, places: dict[int, int]
-) -> SideEffect | None:
-    """Find memory between calls that is too much, or not where it was.
-
-    Args:
-        module: what was called.
-        case: the case.
         places: the memory that it held before the call.
     """
-    if case.max_kept is None:
-        return None
-    memory = held_memory(module)
-    if (kept := sum(memory.values())) > case.max_kept:
-        return SideEffect("kept memory", peak=kept, limit=case.max_kept)
-    if moved := [n for place, n in memory.items() if place not in places]:
-        return SideEffect("moved memory", peak=max(moved))
+    if case.init is not None:
+        for name, x in parameters(module).items():
+            if name in weights and not unchanged(x.detach(), weights[name]):
+                return SideEffect("changed parameter", (name,))
+        if any(x.training != case.train for x in module.modules()):
+            return SideEffect("eval mode" if case.train else "training mode")
+    if case.one_tensor is not None:  # and not two of equal elements
+        entries = dict(named_tensors(output))
+        pair = [entries[name] for name in case.one_tensor if name in entries]
+        if len({x.untyped_storage().data_ptr() for x in pair}) > 1:
+            return SideEffect("copy", case.one_tensor)
+    if case.max_kept is not None:
+        memory = held_memory(module)
+        if (kept := sum(memory.values())) > case.max_kept:
+            return SideEffect("kept memory", peak=kept, limit=case.max_kept)
+        if moved := [n for place, n in memory.items() if place not in places]:
+            return SideEffect("moved memory", peak=max(moved))
     return None
 
 
 # --- the global generators ---------------------------------------------------
 
 _SEED = 271_828_182_845  # none that an answer would set
-_NUMPY: Any = get_bit_generator()
-if not isinstance(_NUMPY, numpys.MT19937):  # but the learner's
-    _NUMPY = numpys.MT19937()
-_WORDS = ctypes.c_uint32 * 625  # of MT19937: its key, and a position in it
-_NUMPY_MEMORY = _WORDS.from_address(_NUMPY.ctypes.state_address)
+#: NumPy's, while an answer runs. To read a generator's state takes longer than
+#: many a call under test; to read its memory, a key and a position, does not.
+_NUMPY = numpys.MT19937(_SEED)
+_MEMORY = (ctypes.c_uint32 * 625).from_address(_NUMPY.ctypes.state_address)
+_FRESH = bytes(_MEMORY)
 
 
 class Generators:
-    """The global generators: what draws from them; put back at the end.
-
-    To read Python's or NumPy's takes longer than many a call under test: they
-    are read when they may have changed, and written when they have.
-    """
+    """The global generators: what draws from them; put back at the end."""
 
     def __enter__(self) -> Generators:
-        self._installed: Any = get_bit_generator()
-        if self._installed is not _NUMPY:
-            set_bit_generator(_NUMPY)
-        self._torch = torch.get_rng_state()
-        self._now = self._first = _states()
+        self._torch, self._python = torch.get_rng_state(), random.getstate()
+        self._numpy = get_bit_generator()
+        set_bit_generator(_NUMPY)
+        ctypes.memmove(_MEMORY, _FRESH, len(_FRESH))
+        self._now = _states()
         return self
 
     def seed(self) -> None:
@@ -191,49 +153,17 @@ class Generators:
         before, self._now = self._now, _states()
         return frozenset(k for k, x in self._now.items() if before[k] != x)
 
-    def __exit__(self, error: type[BaseException] | None, *_: Any) -> None:
-        if error:
-            self.changed()
+    def __exit__(self, *_: object) -> None:
         torch.set_rng_state(self._torch)
-        if self._now["Python"] != self._first["Python"]:
-            random.setstate(self._first["Python"])
-        if self._now["NumPy"] != self._first["NumPy"]:
-            if get_bit_generator() is not _NUMPY:
-                set_bit_generator(_NUMPY)
-            numpys.set_state(self._first["NumPy"].full)
-        if self._installed is not _NUMPY:
-            set_bit_generator(self._installed)
-
-
-@dataclass(frozen=True)
-class _NumPyState:
-    memory: bytes
-    #: Half of a pair of normal numbers, which is kept elsewhere.
-    half: tuple[Any, ...]
-    full: Any = field(compare=False)
+        random.setstate(self._python)
+        set_bit_generator(self._numpy)
 
 
 def _states() -> dict[Library, Any]:
-    numpy = _numpy_state() if get_bit_generator() is _NUMPY else None
+    numpy = get_bit_generator(), bytes(_MEMORY)
     python = random.getstate()
     return {"PyTorch": _torch_state(), "Python": python, "NumPy": numpy}
 
 
 def _torch_state() -> bytes:
     return torch.get_rng_state().numpy().tobytes()
-
-
-def _numpy_state() -> _NumPyState:
-    """Return NumPy's state: the last one while its memory is the same.
-
-    Memory is compared in a microsecond. Where no half of a pair was kept,
-    only a draw that changes the memory keeps one.
-    """
-    memory = bytes(_NUMPY_MEMORY)
-    if not _LAST or _LAST[0].half[0] or _LAST[0].memory != memory:
-        full: Any = numpys.get_state()  # of MT19937 a tuple
-        _LAST[:] = [_NumPyState(memory, full[3:], full)]
-    return _LAST[0]
-
-
-_LAST: list[_NumPyState] = []

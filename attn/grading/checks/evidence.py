@@ -13,12 +13,10 @@ from torch import Tensor
 from attn.exercises.case import Case
 from attn.exercises.changed_inputs import with_inputs
 from attn.exercises.spec import Exercise
-from attn.grading.checks.compare import alike, max_abs
-from attn.grading.checks.effects import EffectKind
+from attn.grading.checks.compare import Problem, alike, max_abs
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.problem import Problem
 from attn.grading.checks.run import Outcome, run
 
 ENOUGH = 4  # elements: as much as that is no chance
@@ -46,7 +44,7 @@ class Failure:
         return self.problems[0]
 
     @property
-    def effect(self) -> EffectKind | None:
+    def effect(self) -> str | None:
         """The kind of side effect that is the first problem, if one is."""
         return self.problem.effect.kind if self.problem.effect else None
 
@@ -171,11 +169,9 @@ class Evidence:
 
     def reference(self, i: int, **fields: Any) -> Outcome:
         """Run the reference on a case with some of its fields replaced."""
-        simpler: dict[str, Any] = {"max_live": None, "grad": False}
-        simpler |= {"once": (), "before": ()}
-        case = replace(self.case(i), **simpler, **fields)
-        exercise = self.exercise
-        return run(exercise.reference, case, launch=exercise.caller)
+        fields |= {"max_live": None, "grad": False, "once": (), "before": ()}
+        case, launch = replace(self.case(i), **fields), self.exercise.caller
+        return run(self.exercise.reference, case, launch=launch)
 
 
 def _count_finite(problem: Problem) -> int:
@@ -199,24 +195,18 @@ def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
     what the case forgives them is no difference, nor is, in training, a coin
     of which nothing is left.
     """
-    if type(a.error) is not type(b.error):
+    if type(a.error) is not type(b.error) or _error_text(a) != _error_text(b):
         return False
-    if a.error is not None:
-        if _error_text(a) != _error_text(b):
-            return False
-        shapes, others = {*a.shapes_seen.values()}, {*b.shapes_seen.values()}
-        general = any(word in str(a.error) for word in _OF_ANY_SHAPES)
-        if general and not (shapes <= others or others <= shapes):
-            return False
+    shapes, others = {*a.shapes_seen.values()}, {*b.shapes_seen.values()}
+    general = any(word in str(a.error) for word in _OF_ANY_SHAPES)
+    if general and not (shapes <= others or others <= shapes):
+        return False
     if not case.train and a.random_used != b.random_used:
         return False
     if case.shares or (a.random_used and b.random_used):
         rtol = max(rtol, case.rtol)
-    if a.side_effect is None or b.side_effect is None:
-        same_effect = a.side_effect is b.side_effect
-    else:
-        same_effect = a.side_effect.resembles(b.side_effect)
-    if not same_effect or not alike(a.output, b.output, rtol):
+    one, two = (x.side_effect and x.side_effect.likeness for x in (a, b))
+    if one != two or not alike(a.output, b.output, rtol):
         return False
     # A gradient that is 0 but for rounding is measured by the others.
     floor = 0.1 * max(map(max_abs, b.grads.values()), default=0.0)

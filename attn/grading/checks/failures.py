@@ -6,18 +6,16 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.compare import differences, max_abs
+from attn.grading.checks.compare import Part, Problem, differences, max_abs
 from attn.grading.checks.effects import SideEffect
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import input_name, named_tensors
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.problem import Part, Problem, ProblemKind
 from attn.grading.checks.result import NoGradient
 from attn.grading.checks.run import Outcome, run
 from attn.profiling.compat import language_kept_patched
@@ -120,12 +118,11 @@ def _problems(
     problems = _wrong_numbers(oracle, i, outcome) and _wrong_numbers(
         oracle, i, outcome, oracle.expected_fp64(i), perturbed
     )
-    if effect := _effect_across_calls(oracle, i, outcome, problems):
-        kind: ProblemKind = "random" if problems else "side effect"
+    effect = _effect_across_calls(oracle, i, outcome, problems)
+    if effect := effect or (None if problems else outcome.side_effect):
+        kind = "random" if problems else "side effect"
         return [Problem(kind, effect.text, effect=effect)]
-    if problems or not (effect := outcome.side_effect):
-        return problems
-    return [Problem("side effect", effect.text, effect=effect)]
+    return problems
 
 
 def _wrong_numbers(
@@ -180,19 +177,16 @@ def _effect_across_calls(
         inputs = (*case.args, *case.kwargs.values())
         given = any(isinstance(x, torch.Generator) for x in inputs)
         may_draw = case.train or (oracle.tosses_coins and not given)
-        if not may_draw or (problems and not any(map(_has_nan, tensors))):
+        has_nan = any(x.isnan().any() for x in tensors)
+        if not may_draw or (problems and not has_nan):
             return SideEffect("random numbers", used)
     if not outcome.repeats or expected.repeats:
         return None
     if expected.random_used:
         return SideEffect("same coins")
     # NaN is equal to NaN, and infinity to infinity, whatever the inputs were.
-    is_kept = problems and any(bool(x.isfinite().any()) for x in tensors)
+    is_kept = problems and any(x.isfinite().any() for x in tensors)
     return SideEffect("repeated result") if is_kept else None
-
-
-def _has_nan(x: Tensor) -> bool:
-    return bool(x.isnan().any())
 
 
 def error_text(outcome: Outcome) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import dis
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -31,48 +33,29 @@ if TYPE_CHECKING:
     from attn.exercises.spec import Exercise
 
 _ATTENTION = (
-    "scaled_dot_product",
-    "flash_attention",
-    "efficient_attention",
-    "cudnn_attention",
-    "flex_attention",
-    "multi_head_attention",
+    "scaled_dot_product|flash_attention|efficient_attention|cudnn_attention|"
+    "flex_attention|multi_head_attention"
 )
-
-_NORMS = (
-    "layer_norm",
-    "rms_norm",
-    "group_norm",
-    "batch_norm",
-    "instance_norm",
-)
+_NORMS = "layer_norm|rms_norm|group_norm|batch_norm|instance_norm"
 
 GROUPS = {
-    "softmax": ("softmax", "softmin", *_ATTENTION),
+    "softmax": f"softmax|softmin|{_ATTENTION}",
     # Only PyTorch's attention calls _safe_softmax.
-    "scaled_dot_product_attention": (*_ATTENTION, "safe_softmax"),
-    "MultiheadAttention": ("multi_head_attention",),
+    "scaled_dot_product_attention": f"{_ATTENTION}|safe_softmax",
+    "MultiheadAttention": "multi_head_attention",
     # What int(), float(), an index or an if reads of a tensor; and what has
     # a shape that depends on the elements.
-    "item": (
-        *("local_scalar_dense", "tolist", "nonzero", "masked_select"),
-        *("unique", "bincount", "to_sparse"),
-    ),
+    "item": "local_scalar_dense|tolist|nonzero|masked_select|unique|bincount|"
+    "to_sparse|^(equal|numpy|__array__)$",
     "layer_norm": _NORMS,
     "rms_norm": _NORMS,
 }
-"""Parts of the names of all functions and operators that do the same."""
-
-_WHOLE = {"item": ("equal", "numpy", "__array__")}
-"""Whole names, where a part would be in others: ``less_equal``."""
-
-#: Given a tensor, they read where to split from it, and no operator shows it.
-_SPLITS = (torch.tensor_split, Tensor.tensor_split)
+"""What finds the names of all functions and operators that do the same."""
 
 #: Where memory is measured, they hold a tensor's elements beside tensors.
 _COPIES = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
-Refusal = Literal["forbidden", "read_as_number", "reaches_outside"]
+Refusal = Literal["forbidden", "read_as_number"]
 
 _TORCH = str(Path(torch.__file__).parent)
 _BOOK = str(Path(__file__).parents[2])
@@ -110,11 +93,11 @@ def refusing(
         with memory or nullcontext():
             yield
         return
-    watch = _Watch(names)
+    watch = _Watch(names, memory)
     if memory:
         memory.sees = watch.see
     try:
-        with _Functions(watch, memory), memory or _Operators(watch):
+        with watch, memory or _Operators(watch):
             yield
     finally:
         if watch.refusal and "torch._dynamo" in sys.modules:
@@ -124,24 +107,36 @@ def refusing(
         raise watch.refusal
 
 
-class _Watch:
-    def __init__(self, names: tuple[str, ...]) -> None:
+class _Watch(TorchFunctionMode):
+    """Watch functions; operators are shown to it."""
+
+    def __init__(
+        self, names: tuple[str, ...], memory: LiveMemory | None
+    ) -> None:
+        super().__init__()
         self.refusal: Forbidden | None = None
-        self._names = names
+        self._names, self._memory = names, memory
         # Functions seen, by id: to hash an operator is a call in Python.
         self._allowed: dict[int, Any] = {}
-        self._no_autograd, self._no_reads = "grad" in names, "item" in names
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.see(func)
+        if self._memory and func in _COPIES:
+            self._memory.hold(args[0].numel())
+        return func(*args, **(kwargs or {}))
 
     def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
         """Raise if an answer may not call a function, or not with these."""
-        if self._no_autograd and any(
+        if "grad" in self._names and any(
             isinstance(x, Tensor) and x.requires_grad for x in args
         ):
             self._refuse(
                 "it lets PyTorch's autograd record what it computes; the "
                 "task is to write the gradients by hand"
             )
-        reads = self._no_reads and _shape_depends_on_elements(function, args)
+        reads = "item" in self._names and _reads_elements(function, args)
         if id(function) in self._allowed and not reads:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
@@ -169,15 +164,13 @@ class _Watch:
 def _group_of(function: str, names: tuple[str, ...]) -> str | None:
     """Return which of the forbidden names a function falls under."""
     for name in names:
-        parts = GROUPS.get(name, ())
-        is_whole = function in _WHOLE.get(name, ())
-        is_named = is_whole or function.strip("_") == name
-        if is_named or any(x in function for x in parts):
+        same = re.search(GROUPS.get(name, "(?!)"), function)  # or nothing
+        if same or function.strip("_") == name:
             return name
     return None
 
 
-def _shape_depends_on_elements(function: Any, args: tuple[Any, ...]) -> bool:
+def _reads_elements(function: Any, args: tuple[Any, ...]) -> bool:
     """Return whether elements, not shapes, decide on the result's shape."""
     name = getattr(function, "__name__", "")
     if name == "index.Tensor":
@@ -193,24 +186,6 @@ def _called_by_the_book(frame: FrameType | None) -> bool:
         frame = frame.f_back
     file = frame.f_code.co_filename if frame else ""
     return file.startswith(_BOOK) and not file.startswith(_UNDER_TEST)
-
-
-class _Functions(TorchFunctionMode):
-    def __init__(self, watch: _Watch, memory: LiveMemory | None) -> None:
-        super().__init__()
-        self._watch, self._memory = watch, memory
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self._watch.see(func)
-        if func in _SPLITS:
-            where = (*args[1:], *(kwargs or {}).values())
-            if any(isinstance(x, Tensor) for x in where):
-                self._watch.see(Tensor.tolist)  # as good as that
-        if self._memory and func in _COPIES:
-            self._memory.hold(args[0].numel())
-        return func(*args, **(kwargs or {}))
 
 
 class _Operators(TorchDispatchMode):
@@ -238,7 +213,8 @@ class _Operators(TorchDispatchMode):
 def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     """Return a complaint if the answer is, or calls, the book's own package.
 
-    A grader that cannot be fooled runs the answer where there is no package.
+    Its helpers are read, too: functions and classes of the same module. A
+    grader that cannot be fooled runs the answer where there is no package.
     """
     module = _home(answer)
     if module.startswith("attn.exercises"):
@@ -247,30 +223,21 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
         own = f"{exercise.name} is {module}'s own"
         return f"{own}: write it yourself, in the cell above"
     supplied = [_plain(x) for x in exercise.namespace().values()]
-    for name, value in _used(answer):
-        home = _home(value)
-        if home.partition(".")[0] != "attn" or _among(value, supplied):
-            continue
-        # An earlier exercise's reference is there because check put it there.
-        if getattr(value, "__attn_reference__", exercise.id) == exercise.id:
-            says = f"it uses {name} from {home}, which holds the answer"
-            return f"{says}: write it without"
-    return None
-
-
-def _used(answer: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an answer and its helpers read, by the names there.
-
-    Helpers are functions and classes of the same module.
-    """
-    waiting, home = [_plain(answer)], _home(answer)
-    for item in waiting:
+    helpers = [_plain(answer)]
+    for item in helpers:
         parts = vars(item).values() if isinstance(item, type) else [item]
-        for part in map(inspect.unwrap, parts):
-            for name, value in names_read(part):
-                yield name, (value := _plain(value))
-                if _home(value) == home and not _among(value, waiting):
-                    waiting.append(value)
+        for name, value in chain(*map(names_read, parts)):
+            home, value = _home(value), _plain(value)
+            if home == module and not _among(value, helpers):
+                helpers.append(value)
+            if home.partition(".")[0] != "attn" or _among(value, supplied):
+                continue
+            # An earlier exercise's reference is there because check put it.
+            whose = getattr(value, "__attn_reference__", exercise.id)
+            if whose == exercise.id:
+                says = f"it uses {name} from {home}, which holds the answer"
+                return f"{says}: write it without"
+    return None
 
 
 def names_read(function: Any) -> Iterator[tuple[str, Any]]:
@@ -278,6 +245,7 @@ def names_read(function: Any) -> Iterator[tuple[str, Any]]:
 
     Those of functions in it too; attributes are no names.
     """
+    function = inspect.unwrap(function)
     if not isinstance(function, FunctionType):
         return
     outer = inspect.getclosurevars(function).nonlocals

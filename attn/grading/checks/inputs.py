@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
-    from attn.profiling import LiveMemory
+from attn.exercises.case import Case
+from attn.profiling import LiveMemory
 
 
 class Inputs:
@@ -34,7 +33,8 @@ class Inputs:
 
         def copied(x: Any, path: str) -> Any:
             if path in case.once:
-                self._once.append(Once(x, self.name(path), memory))
+                name = input_name(path, names)
+                self._once.append(Once(x, name, memory))
                 return self._once[-1]
             if isinstance(x, Tensor):
                 return copy_tensor(x)
@@ -49,20 +49,16 @@ class Inputs:
 
         self.args = copied(case.args, "args")
         self.kwargs = copied(dict(case.kwargs), "kwargs")
-        self.tensors = self._tensors()
+        self._held = self._read()
+        self.tensors = dict(named_tensors(self._held))
         self._before = {k: copy_tensor(x) for k, x in self.tensors.items()}
-        self._plain_before = self._plain()
         if grad := case.grad:
             for path, x in self.tensors.items():
                 wanted = path in grad if isinstance(grad, tuple) else True
                 x.requires_grad_(wanted and x.is_floating_point())
 
-    def _tensors(self) -> dict[str, Tensor]:
-        return dict(named_tensors({"args": self.args, "kwargs": self.kwargs}))
-
-    def name(self, path: str) -> str:
-        """Return what a learner calls the input, or parameter, at a path."""
-        return input_name(path, self._names)
+    def _read(self) -> dict[str, Any]:
+        return dict(_leaves({"args": self.args, "kwargs": self.kwargs}))
 
     def changed(self) -> list[str]:
         """Return the names of the inputs that were changed in place.
@@ -70,34 +66,20 @@ class Inputs:
         A dict or list is one input when what it holds is another tensor,
         text or number.
         """
-        now = self._tensors()
-        names = [
-            self.name(path)
+        then, now = self._held, self._read()
+        paths = [
+            path
             for path, x in self.tensors.items()
             if not unchanged(x, self._before[path])
         ]
-        for path in self.tensors | now:
-            if now.get(path) is not self.tensors.get(path):
-                name = self.name(".".join(path.split(".")[:2]))
-                names += [] if name in names else [name]
-        plain = self._plain()
-        names += [
-            name
-            for name, before in self._plain_before.items()
-            if plain[name] != before and name not in names
-        ]
-        return names + [x.name for x in self._once if x._changed]
-
-    def _plain(self) -> dict[str, Any]:
-        """Return, by its name, what each input holds beside tensors."""
-        return {
-            self.name(f"{kind}.{key}"): _without_tensors(x)
-            for kind, inputs in (
-                ("args", enumerate(self.args)),
-                ("kwargs", self.kwargs.items()),
-            )
-            for key, x in inputs
-        }
+        for path in then | now:
+            x, y = then.get(path, ...), now.get(path, ...)
+            is_tensor = isinstance(x, Tensor) or isinstance(y, Tensor)
+            if x is not y and (is_tensor or x != y):
+                paths.append(".".join(path.split(".")[:2]))
+        names = [input_name(path, self._names) for path in paths]
+        names += [x.name for x in self._once if x.is_changed]
+        return [*dict.fromkeys(names)]
 
 
 class Once:
@@ -116,61 +98,56 @@ class Once:
     def __init__(
         self, entries: list[Tensor], name: str, memory: LiveMemory | None
     ) -> None:
-        self.name, self._changed = name, False
+        self.name, self.is_changed = name, False
         self._rest = [copy_tensor(x) for x in reversed(entries)]
-        self._memory = memory
+        self._length, self._memory = len(entries), memory
+        self._next = 0  # to be iterated over: an index does not use it up
         self._last: Tensor | None = None
-        self._length, self._version = len(entries), 0
-        self._peeked = False  # read by its index: not yet iterated over
+        self._version = 0
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Once:
-        if not self._rest and not self._peeked:
+        if self._next == self._length:
             self._gone(0)
         return self
 
     def __next__(self) -> Tensor:
-        if not self._peeked:
-            self._advance()
-        self._peeked = False
-        assert self._last is not None
-        return self._last
+        self._next += 1
+        return self._entry(self._next - 1)
 
     def __getitem__(self, index: int | slice) -> Tensor | Once:
         if isinstance(index, slice):
-            start, first = index.start or 0, self._read - self._peeked
+            start = index.start or 0
             forward = index.stop is None and index.step in (None, 1)
-            if not forward or start < first:
+            if not forward or start < self._next:
                 self._gone(start)
-            for _ in range(start - first):
+            while self._next < start:
                 next(self)
             return self
+        read = self._length - len(self._rest)
         if index >= self._length:
             raise IndexError(f"{self.name} has {self._length} blocks")
-        if index < max(self._read - 1, 0):
+        if index < max(read - 1, 0):
             self._gone(index)
-        while self._read <= index:
-            self._advance()
-            self._peeked = True
+        self._next = max(index, self._next)
+        return self._entry(index)
+
+    def _entry(self, index: int) -> Tensor:
+        while index >= self._length - len(self._rest):
+            if self._last is not None and self._last._version != self._version:
+                self.is_changed = True
+            self._last = None  # its memory is free if the answer let it go
+            if not self._rest:
+                self._next = self._length
+                raise StopIteration
+            self._last = self._rest.pop()
+            self._version = self._last._version
+            if self._memory:
+                self._memory.add(self._last)
         assert self._last is not None
         return self._last
-
-    @property
-    def _read(self) -> int:
-        return self._length - len(self._rest)
-
-    def _advance(self) -> None:
-        if self._last is not None and self._last._version != self._version:
-            self._changed = True
-        self._last = None  # its memory is free if the answer let it go
-        if not self._rest:
-            raise StopIteration
-        self._last = self._rest.pop()
-        self._version = self._last._version
-        if self._memory:
-            self._memory.add(self._last)
 
     def _gone(self, index: int) -> None:
         raise TypeError(
@@ -192,30 +169,25 @@ def copy_tensor(x: Tensor) -> Tensor:
     return fresh.set_(storage, x.storage_offset(), x.size(), x.stride())
 
 
-def _without_tensors(tree: Any) -> Any:
-    """Copy nested tuples, lists and dicts of text, numbers and None."""
-    if isinstance(tree, tuple | list):
-        return [_without_tensors(x) for x in tree]
-    if isinstance(tree, Mapping):
-        return {k: _without_tensors(x) for k, x in tree.items()}
-    return tree if type(tree) in (str, bool, int, float) else None
-
-
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     """Apply ``function`` to every tensor of nested tuples, lists, dicts."""
     return tree_map_only(Tensor, function, tree)
 
 
-def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
+def named_tensors(tree: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield every tensor of nested tuples, lists and dicts by its path."""
-    if isinstance(tree, Tensor):
-        yield path, tree
-    elif isinstance(tree, tuple | list):
+    return ((p, x) for p, x in _leaves(tree) if isinstance(x, Tensor))
+
+
+def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, tuple | list):
         for i, x in enumerate(tree):
-            yield from named_tensors(x, f"{path}.{i}".strip("."))
+            yield from _leaves(x, f"{path}.{i}".strip("."))
     elif isinstance(tree, Mapping):
         for k, x in tree.items():
-            yield from named_tensors(x, f"{path}.{k}".strip("."))
+            yield from _leaves(x, f"{path}.{k}".strip("."))
+    else:
+        yield path, tree
 
 
 def input_size(case: Case) -> int:

@@ -12,15 +12,11 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
+from subprocess import TimeoutExpired
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -33,6 +29,7 @@ from attn.grading.checks.forbidden import names_read
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome
+from attn.kernels.report import read_by_compiler
 
 LIMIT = 10.0  # seconds of the front end; on a quiet machine it takes 0.4
 #: Tiles so small that each row of them has several hidden ones.
@@ -92,7 +89,8 @@ def _flaw(
     answer: Any, oracle: Oracle, record: Callable[[Case], dict[str, Any]]
 ) -> Flaw | None:
     exercise = oracle.exercise
-    counted = record(max(oracle.cases, key=_tiles_of_float32))
+    full = [x for x in oracle.cases if "float16" not in x.condition]
+    counted = record(max(full, key=input_size))
     if is_kernel(answer):
         refused = refusal(function_of(answer), counted)
     else:
@@ -107,7 +105,10 @@ def _flaw(
     if counted["tf32"] and exercise.ieee:
         return Flaw("tf32")
     if exercise.skips_hidden:
-        case = max(filter(_is_causal, oracle.cases), key=input_size)
+        causal = [x for x in full if "is_causal" in x.kwargs]
+        # Of these, query i sees the keys up to i.
+        square = [x for x in causal if not x.kwargs.get("q_offset")]
+        case = max(square, key=input_size)
         every, seen = (
             record(replace(case, kwargs={**SMALL, "is_causal": x}))["bytes"]
             for x in (False, True)
@@ -120,15 +121,6 @@ def _flaw(
     return None
 
 
-def _is_causal(case: Case) -> bool:
-    """Return whether query i sees the keys up to i."""
-    return "is_causal" in case.kwargs and not case.kwargs.get("q_offset")
-
-
-def _tiles_of_float32(case: Case) -> tuple[bool, int]:
-    return "float16" not in case.condition, input_size(case)
-
-
 # --- what Triton's compiler refuses, and its interpreter executes ------------
 
 
@@ -139,99 +131,32 @@ def refusal(function: Any, record: dict[str, Any]) -> Flaw | None:
         function: of the kernel; what it calls is compiled with it.
         record: of its launch, made by ``launches.Recorded``.
     """
+    parts = {"": _START}
     try:
-        text = _module(function)
+        _add(function, parts)
     except (OSError, TypeError):  # there is no source
         return None
-    name = function.__name__
+    text, name = "\n\n".join(parts.values()), function.__name__
     if inspect.signature(function).parameters.keys() - record["types"].keys():
         return refused_syntax(text, name)  # triton.heuristics gives the rest
     job = json.dumps([name, record["types"], record["constants"]])
     try:
         said = _said(text, job)
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+    except (OSError, RuntimeError, TimeoutExpired):
         return refused_syntax(text, name)
     return _not_compiled(*said) if said else None
-
-
-def _not_compiled(reason: str, line: str) -> Flaw:
-    """Return Triton's sentence, and the learner's line."""
-    return Flaw("not_compiled", {"reason": reason, "line": line})
 
 
 @lru_cache(maxsize=64)
 def _said(text: str, job: str) -> list[str] | None:
     """Return what the front end says of a text, once for each."""
-    env = {k: x for k, x in os.environ.items() if k != "TRITON_INTERPRET"}
-    env["TRITON_DEFAULT_FP_FUSION"] = "1"
-    # A program of its own, which does not import torch.
-    program = f"{_IMPORTS}\n\n{inspect.getsource(_read)}\n\n{_PRINT}"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "answer.py"
-        path.write_text(text, "utf-8")
-        done = subprocess.run(
-            # -P hides the files beside.
-            [sys.executable, "-P", "-c", program, str(path)],
-            input=job,
-            env=env,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=True,
-        )
-    found: list[str] | None = json.loads(done.stdout.splitlines()[-1])
-    return found
+    name, types, constants = json.loads(job)
+    return read_by_compiler(text, name, types, constants, LIMIT)
 
 
-_IMPORTS = """from __future__ import annotations
-import json, sys"""
-_PRINT = 'print("\\n" + json.dumps(_read(sys.argv[1], *json.load(sys.stdin))))'
-
-
-def _read(
-    file: str, name: str, types: dict[str, str], constants: dict[str, Any]
-) -> tuple[str, str] | None:
-    """Let the front end read a kernel; return the reason and the line."""
-    from importlib.util import module_from_spec, spec_from_file_location
-    from itertools import product
-
-    from triton._C.libtriton import ir
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, CompilationError
-    from triton.compiler.compiler import make_backend
-
-    spec = spec_from_file_location("answer", file)
-    assert spec and spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    target = GPUTarget("cuda", 90, 32)
-    backend = make_backend(target)
-    options = backend.parse_options({})
-    functions = backend.get_codegen_implementation(options)
-    modules = backend.get_module_map()
-    kernel = getattr(module, name)
-    while hasattr(kernel.fn, "fn"):  # triton.heuristics
-        kernel = kernel.fn
-    # A branch that a constant closes is not read: both values of a switch.
-    switches = [x for x in constants if isinstance(constants[x], bool)]
-    for values in product((False, True), repeat=len(switches)):
-        flags = dict(zip(switches, values, strict=True))
-        source = ASTSource(kernel, types, constants | flags)
-        context = ir.context()
-        ir.load_dialects(context)
-        backend.load_dialects(context)
-        try:
-            source.make_ir(target, options, functions, modules, context)
-        except CompilationError as error:
-            while isinstance(error.__cause__, CompilationError):
-                error = error.__cause__  # of a function that it calls
-            number = getattr(error.node, "lineno", 0)
-            lines = (error.src or "").splitlines()
-            line = lines[number - 1].strip() if number else ""
-            said = error.error_message or repr(error.__cause__)
-            return " ".join(said.split()), line
-    return None
+def _not_compiled(reason: str, line: str) -> Flaw:
+    """Return Triton's sentence, and the learner's line."""
+    return Flaw("not_compiled", {"reason": reason, "line": line})
 
 
 def refused_syntax(text: str, name: str) -> Flaw | None:
@@ -279,7 +204,6 @@ def _compiled(tree: ast.Module, name: str) -> Iterator[ast.AST]:
 
 # --- the source of a kernel, and of what it uses -----------------------------
 
-
 #: The interpreter prints a block, and the compiler needs a text before it.
 _START = """import triton
 
@@ -287,13 +211,6 @@ _START = """import triton
 def print(*args, _semantic=None, **options):
     pass
 """
-
-
-def _module(function: Any) -> str:
-    """Return a module that defines a kernel, from its source."""
-    parts: dict[str, str] = {}
-    _add(function, parts)
-    return "\n\n".join([_START, *parts.values()])
 
 
 def _add(function: Any, parts: dict[str, str]) -> None:

@@ -9,8 +9,9 @@ only.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from typing import Any
 
@@ -33,11 +34,12 @@ Pair = tuple[Case, Case]
 MOST_KINDS = 6  # of inputs, for a class; a function keeps little: 2
 MOST_ARGUMENTS = 3  # that change alone
 TRIES = 6  # for one argument, until the result changes with it
+OPERATIONS = 1000  # of a derived case: a loop over many tokens takes more
 LONGER = "it is called again, with a longer input"
 #: Inputs that are results of others, in the book's words: with one of those
 #: changed alone, or all of them longer, right answers differ.
 _RESULTS = {"out", "lse", "delta"}
-_LEFT_OUT = inspect.Parameter.empty
+_EMPTY = inspect.Parameter.empty
 _PLAIN = bool | int | float | str | torch.dtype | None
 
 
@@ -57,58 +59,54 @@ def more_cases(
             does not fit it.
     """
     more = _MoreCases(exercise, cases, seed, reference)
-    added = [*more.called_again(), *more.with_other_coins()]
-    added += _two_objects(more.pairs)
+    kinds = [more.other_elements, more.other_coins, more.other_object]
     given = set().union(*(exercise.inputs(case) for case in cases))
     if not exercise.use and not _RESULTS & given:
-        added += [*more.with_one_change(), *islice(more.longer(), 1)]
-    return added + list(_initial_values(exercise, more.plain))
+        kinds += [more.other_argument, more.other_length]
+    return [case for kind in [*kinds, more.initial_values] for case in kind()]
 
 
+@dataclass
 class _MoreCases:
-    """The cases of an exercise, each with the same of other elements."""
+    """The arguments are those of ``more_cases``; each method is a kind."""
 
-    def __init__(
-        self,
-        exercise: Exercise,
-        cases: Sequence[Case],
-        seed: int,
-        reference: Callable[[Case], Outcome],
-    ) -> None:
-        self._exercise, self._cases, self._seed = exercise, cases, seed
-        self._reference = reference
-        others = exercise.generate(seed)
-        self.pairs = self._paired(range(len(cases)), others)
-        self._order = self._plainest()
-        self.plain = self._paired(self._order, others)
+    exercise: Exercise
+    cases: Sequence[Case]
+    seed: int
+    reference: Callable[[Case], Outcome]
 
-    def _paired(
-        self, order: Iterable[int], others: Sequence[Case]
-    ) -> list[Pair]:
-        """Return cases in an order, each with its partner."""
-        both = [(self._cases[i], others[i]) for i in order if i < len(others)]
+    def __post_init__(self) -> None:
+        self.first: list[Case] = []
+        with suppress(ValueError):  # none is of float32
+            self.first = typical(self.exercise, self.cases)[::-1]
+        self.pairs = self._paired(self.seed)
+
+    def _paired(self, seed: int) -> list[Pair]:
+        """Return the cases, each with the same one of another seed."""
+        both = zip(self.cases, self.exercise.generate(seed), strict=False)
         return [(x, y) for x, y in both if x.condition == y.condition]
 
-    def _plainest(self) -> list[int]:
-        """Return the indices of the cases of one exact call.
-
-        Those with the most inputs and lengths come first.
-        """
-        try:
-            first = typical(self._exercise, self._cases)[::-1]
-        except ValueError:  # none is of float32
-            first = []
-        places = {id(x): place for place, x in enumerate(first)}
+    def _plain(self, pairs: list[Pair]) -> list[Pair]:
+        """Return those of one exact call; the most inputs, lengths first."""
         plain = [
-            (places.get(id(x), len(first)), i)
-            for i, x in enumerate(self._cases)
+            (x, y)
+            for x, y in pairs
             if not (_is_limited(x) or x.train or x.before or x.shares)
         ]
-        return [i for _, i in sorted(plain)]
+        return sorted(plain, key=lambda p: [p[0] is not x for x in self.first])
+
+    def _right(self, case: Case) -> Outcome | None:
+        """Return the right outcome of a derived case, if it has one."""
+        try:
+            right = self.reference(case)
+        except RuntimeError:
+            return None
+        has_nan = any(x.isnan().any() for _, x in named_tensors(right.output))
+        return None if right.random_used or has_nan else right
 
     # --- other elements, the other mode, other coins -------------------------
 
-    def called_again(self) -> Iterator[Case]:
+    def other_elements(self) -> Iterator[Case]:
         """Yield cases after calls with other shapes, masks, and elements.
 
         Those of a module also in the other mode, where nothing is random.
@@ -119,33 +117,30 @@ class _MoreCases:
             for x, y in self.pairs
             if not x.before and not (x.train and x.rtol)
         ]
-        chosen = list(_one_of_each_kind(fixed))
-        chosen = chosen[: MOST_KINDS if is_class else 2]
+        chosen = _one_of_each_kind(fixed)[: MOST_KINDS if is_class else 2]
         for case, other in chosen:
-            before = (*_earlier_cases(case, [x for x, _ in fixed]), case)
-            yield _after(
-                before, other, "it is called again, with other inputs"
-            )
+            before = *_earlier_cases(case, [x for x, _ in fixed]), case
+            says = "it is called again, with other inputs"
+            yield _after(before, other, says)
         for case, other in chosen if is_class else ():
-            mode = "eval" if case.train else "training"
-            other = replace(other, train=not case.train)
-            switched = _after((case,), other, f"it is in {mode} mode")
-            if not self._reference(switched).random_used:
+            says = f"it is in {'eval' if case.train else 'training'} mode"
+            switched = _after((case,), other, says, train=not case.train)
+            if not self.reference(switched).random_used:
                 yield switched
 
-    def with_other_coins(self) -> Iterator[Case]:
+    def other_coins(self) -> Iterator[Case]:
         """Yield cases that are drawn at random, after the same ones."""
         says = "it is called again with the same inputs, and tosses coins"
-        for case in self._cases:
+        for case in self.cases:
             if case.train and not case.before:
-                again = replace(case, condition=says, before=(case,))
-                right = self._reference(again)
+                again = _after((case,), case, says)
+                right = self.reference(again)
                 if right.random_used and not right.repeats:
                     yield again
 
     # --- one other argument --------------------------------------------------
 
-    def with_one_change(self) -> Iterator[Case]:
+    def other_argument(self) -> Iterator[Case]:
         """Yield cases, each after a call that differs in one argument.
 
         Each has elements that no other has: an answer remembers nothing of
@@ -153,35 +148,32 @@ class _MoreCases:
         or by all but a keyword, is right until the rest of them changes
         alone.
         """
-        every = [self._exercise.inputs(case) for case in self._cases]
+        every = [self.exercise.inputs(case) for case in self.cases]
         values = {
-            name: [inputs.get(name, _LEFT_OUT) for inputs in every]
+            name: [inputs.get(name, self._default(name)) for inputs in every]
             for name in dict.fromkeys(chain(*every))
         }
         # The last tensors first: what is remembered is found by the first.
-        names = [*reversed(values)]
-        names.sort(key=lambda name: _has_tensors(values[name]))
+        last_first = reversed(values)
+        names = iter(sorted(last_first, key=lambda x: _has_tensors(values[x])))
         for found in range(1, MOST_ARGUMENTS + 1):
-            others = self._exercise.generate(self._seed + found)
-            pairs = self._paired(self._order, others)
-            changed = None
-            while names and changed is None:
-                name = names.pop(0)
-                changed = self._changed(pairs, name, values[name])
-            if changed is None:
+            pairs = self._plain(self._paired(self.seed + found))
+            cases = (self._changed(pairs, x, values[x]) for x in names)
+            if (case := next(filter(None, cases), None)) is None:
                 return
-            case, earlier = changed
-            condition = f"it is called again, and only {name} is another"
-            before = (replace(earlier, may_raise=True),)
-            yield replace(case, condition=condition, before=before)
+            yield case
 
     def _changed(
         self, pairs: list[Pair], name: str, values: list[Any]
-    ) -> Pair | None:
-        """Return a case, and one with another argument and another result."""
-        for case, other in islice(self._changes(pairs, name, values), TRIES):
-            if _has_tensors(values) or self._differ(case, other):
-                return case, other
+    ) -> Case | None:
+        """Return a case after one with another argument, another result."""
+        for case, earlier in islice(self._changes(pairs, name, values), TRIES):
+            if not _has_tensors(values):
+                one, two = self._right(case), self._right(earlier)
+                if not (one and two) or alike(one.output, two.output, 1e-3):
+                    continue
+            says = f"it is called again, and only {name} is another"
+            return _after((replace(earlier, may_raise=True),), case, says)
         return None
 
     def _changes(
@@ -193,65 +185,96 @@ class _MoreCases:
         elements of its own; or, of a function of numbers, another value for
         an argument that may be left out, which no other number restricts.
         """
-        parameter = self._exercise.parameters.get(name)
-        has_default = parameter and parameter.default is not _LEFT_OUT
-        plain = {repr(x): x for x in values if _is_plain(x)}
+        default = self._default(name)
+        plain = {repr(x): x for x in values if isinstance(x, _PLAIN)}
         for seen, case in pairs:
-            inputs = self._exercise.inputs(case)
-            own, others = inputs.get(name, _LEFT_OUT), []
+            inputs = self.exercise.inputs(case)
+            own, others = inputs.get(name, default), []
             if _has_tensors(own) and len(inputs) > 1:
-                others = [self._exercise.inputs(seen).get(name, _LEFT_OUT)]
-            elif _is_plain(own):
+                others = [self.exercise.inputs(seen).get(name, own)]
+            elif isinstance(own, _PLAIN):
                 others = [x for key, x in plain.items() if key != repr(own)]
             for value in others:
-                changed = self._with(case, name, value)
-                if changed and _has_tensors(inputs):
+                names = self.exercise.input_names(case)
+                changed = with_inputs(case, names, {**inputs, name: value})
+                if _has_tensors(inputs):
                     yield case, changed
-                elif changed and has_default:
+                elif default is not _EMPTY:
                     yield changed, case
 
-    def _with(self, case: Case, name: str, value: Any) -> Case | None:
-        """Return a case with another value of an argument, if there is one."""
-        names = self._exercise.input_names(case)
-        inputs = {**self._exercise.inputs(case), name: value}
-        if value is _LEFT_OUT:
-            if name in names[:-1]:
-                return None
-            del inputs[name]
-        return with_inputs(case, names, inputs)
-
-    def _differ(self, case: Case, other: Case) -> bool:
-        """Return whether two calls have results, and not the same ones."""
-        try:
-            one, two = self._reference(case), self._reference(other)
-        except RuntimeError:
-            return False
-        return not (one.random_used or alike(one.output, two.output, 1e-3))
+    def _default(self, name: str) -> Any:
+        parameter = self.exercise.parameters.get(name)
+        return parameter.default if parameter else _EMPTY
 
     # --- a longer input ------------------------------------------------------
 
-    def longer(self) -> Iterator[Case]:
-        """Yield cases after a shorter one, if the reference takes them."""
+    def other_length(self) -> Iterator[Case]:
+        """Yield a case after a shorter one, if the reference takes one."""
         for least in (LENGTH, 0):
-            for case, other in self.plain[:4]:
-                inputs = longer_inputs(self._exercise.inputs(other), least)
-                if inputs is not None:
-                    names = self._exercise.input_names(other)
-                    longer = with_inputs(other, names, inputs)
-                    longer = _after((case,), longer, LONGER)
-                    if self._is_quick(longer):
-                        yield longer
+            for case, other in self._plain(self.pairs)[:4]:
+                inputs = longer_inputs(self.exercise.inputs(other), least)
+                if inputs is None:
+                    continue
+                names = self.exercise.input_names(other)
+                longer = with_inputs(other, names, inputs)
+                longer = _after((case,), longer, LONGER)
+                with _FewOperations():
+                    right = self._right(longer)
+                if right:
+                    yield longer
+                    return
 
-    def _is_quick(self, case: Case) -> bool:
-        """Return whether a case has a result, in few operations."""
-        try:
-            with _FewOperations():
-                right = self._reference(case)
-        except RuntimeError:
-            return False
-        tensors = [x for _, x in named_tensors(right.output)]
-        is_finite = not any(x.isnan().any() for x in tensors)
-        return is_finite and not right.random_used
+    # --- two objects, and new ones -------------------------------------------
+
+    def other_object(self) -> Iterator[Case]:
+        """Yield a case with another object like it, and an unlike one.
+
+        What a class keeps in a place that its objects share, a table of the
+        class, a default argument, layers made once, is right for one at a
+        time.
+        """
+        pairs = [
+            (case, other)
+            for case, other in self.pairs
+            if case.init is not None
+            and all(x.state is case.state for x in case.before)
+            and not _is_limited(case)
+        ]
+        if not pairs:
+            return
+        case, like = max(pairs, key=lambda pair: _calls_and_size(pair[0]))
+        yield _in_turns("the same", case, like)
+
+        def unlikeness(x: Case) -> int:
+            """Count the arguments of the constructor that are others."""
+            one, two = case.init or {}, x.init or {}
+            names = {**one, **two}
+            return sum(repr(one.get(k)) != repr(two.get(k)) for k in names)
+
+        others = (x for _, x in pairs)
+        unlike = max(others, key=lambda x: (unlikeness(x), _calls_and_size(x)))
+        if unlikeness(unlike):
+            yield _in_turns("other", case, unlike)
+
+    def initial_values(self) -> Iterator[Case]:
+        """Yield a case whose constant parameters are as they were made.
+
+        The weights of a case hide what a task says of initial values: ones,
+        zeros.
+        """
+        for case, _ in self._plain(self.pairs)[:1]:
+            if not case.state or case.init is None:
+                return
+            with torch.random.fork_rng(devices=[]):
+                made = [self.exercise.reference(**case.init) for _ in "ab"]
+            first, second = map(parameters, made)  # drawn one after the other
+            names = [n for n, x in first.items() if torch.equal(x, second[n])]
+            if names:
+                have = "have their initial values"
+                have = have if names[1:] else "has its initial value"
+                condition = f"{' and '.join(names)} {have}"
+                initial = tuple(names)
+                yield replace(case, condition=condition, initial=initial)
 
 
 class _FewOperations(TorchFunctionMode):
@@ -263,13 +286,16 @@ class _FewOperations(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.count += 1
-        if self.count > 1000:
+        if self.count > OPERATIONS:
             raise RuntimeError("it has a loop over the tokens")
         return func(*args, **(kwargs or {}))
 
 
-def _after(before: tuple[Case, ...], case: Case, condition: str) -> Case:
-    return replace(case, condition=condition, before=before, max_live=None)
+def _after(
+    before: tuple[Case, ...], case: Case, condition: str, **others: Any
+) -> Case:
+    others |= {"before": before, "max_live": None}
+    return replace(case, condition=condition, **others)
 
 
 def _is_limited(case: Case) -> bool:
@@ -282,12 +308,8 @@ def _has_tensors(tree: Any) -> bool:
     return any(True for _ in named_tensors(tree))
 
 
-def _is_plain(x: Any) -> bool:
-    return x is _LEFT_OUT or isinstance(x, _PLAIN)
-
-
-def _one_of_each_kind(pairs: list[Pair]) -> Iterator[Pair]:
-    """Yield a pair for each kind of inputs, those with many partners first.
+def _one_of_each_kind(pairs: list[Pair]) -> list[Pair]:
+    """Return a pair for each kind of inputs, those with many partners first.
 
     Of several, the largest: with one token all that is kept looks right. Yet
     one whose memory is measured comes last: it is far larger than it needs.
@@ -295,14 +317,13 @@ def _one_of_each_kind(pairs: list[Pair]) -> Iterator[Pair]:
 
     def order(pair: Pair) -> tuple[int, bool, int]:
         case = pair[0]
-        partners = sum(_module(x) == _module(case) for x, _ in pairs)
+        partners = sum(repr(x.init) == repr(case.init) for x, _ in pairs)
         return -partners, case.max_live is not None, -input_size(case)
 
-    seen = set()
+    kinds: dict[Any, Pair] = {}
     for pair in sorted(pairs, key=order):
-        if (kind := _input_types(pair[0])) not in seen:
-            seen.add(kind)
-            yield pair
+        kinds.setdefault(_input_types(pair[0]), pair)
+    return [*kinds.values()]
 
 
 def _earlier_cases(case: Case, cases: list[Case]) -> list[Case]:
@@ -311,7 +332,7 @@ def _earlier_cases(case: Case, cases: list[Case]) -> list[Case]:
     What is sized by the first call is then too small, and what is kept of a
     call, a mask for instance, is there when none is given.
     """
-    same = [x for x in cases if _module(x) == _module(case)]
+    same = [x for x in cases if repr(x.init) == repr(case.init)]
     small = min(same, key=input_size)
     other_types = [x for x in same if _input_types(x) != _input_types(case)]
     earlier = [small] if input_size(small) < input_size(case) else []
@@ -319,52 +340,13 @@ def _earlier_cases(case: Case, cases: list[Case]) -> list[Case]:
     return [replace(x, train=not x.train, max_live=None) for x in earlier]
 
 
-def _module(case: Case) -> str:
-    """Return what a module is made from."""
-    return repr(case.init)
-
-
 def _input_types(case: Case) -> tuple[Any, ...]:
     """Return which inputs are given, of which types."""
-    inputs = dict(enumerate(case.args)) | dict(case.kwargs)
     return tuple(
         (name, x.dtype if isinstance(x, Tensor) else type(x))
-        for name, x in inputs.items()
+        for name, x in (*enumerate(case.args), *case.kwargs.items())
         if x is not None and x is not False
     )
-
-
-# --- two objects, and new ones -----------------------------------------------
-
-
-def _two_objects(pairs: list[Pair]) -> Iterator[Case]:
-    """Yield a case with another object like it, and one with an unlike one.
-
-    What a class keeps in a place that its objects share, a table of the
-    class, a default argument, layers made once, is right for one at a time.
-    """
-    pairs = [
-        (case, other)
-        for case, other in pairs
-        if case.init is not None
-        and all(x.state is case.state for x in case.before)
-        and not _is_limited(case)
-    ]
-    if not pairs:
-        return
-    case, like = max(pairs, key=lambda pair: _calls_and_size(pair[0]))
-    yield _in_turns("the same", case, like)
-
-    def unlikeness(x: Case) -> int:
-        """Count the arguments of the constructor that are others."""
-        one, two = case.init or {}, x.init or {}
-        names = {**one, **two}
-        return sum(repr(one.get(k)) != repr(two.get(k)) for k in names)
-
-    others = (x for _, x in pairs)
-    unlike = max(others, key=lambda x: (unlikeness(x), *_calls_and_size(x)))
-    if unlikeness(unlike):
-        yield _in_turns("other", case, unlike)
 
 
 def _calls_and_size(case: Case) -> tuple[int, int, int]:
@@ -388,29 +370,4 @@ def _in_turns(arguments: str, case: Case, other: Case) -> Case:
         f"two objects, a and b, are made with {arguments} arguments, and "
         f"used in turns: {order}"
     )
-    return replace(case, condition=condition, before=before)
-
-
-def _initial_values(exercise: Exercise, pairs: list[Pair]) -> Iterator[Case]:
-    """Yield a case whose constant parameters are as they were made.
-
-    The weights of a case hide what a task says of initial values: ones, zeros.
-    """
-    case = pairs[0][0] if pairs else None
-    if case is None or not case.state or case.init is None:
-        return
-    made = []
-    with torch.random.fork_rng(devices=[]):
-        for seed in (0, 1):
-            torch.manual_seed(seed)
-            made.append(parameters(exercise.reference(**case.init)))
-    first, second = made
-    names = tuple(n for n, x in first.items() if torch.equal(x, second[n]))
-    if names:
-        have = (
-            "have their initial values"
-            if names[1:]
-            else "has its initial value"
-        )
-        condition = f"{' and '.join(names)} {have}"
-        yield replace(case, condition=condition, initial=names)
+    return _after(before, case, condition)

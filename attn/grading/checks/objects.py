@@ -6,14 +6,12 @@ import gc
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
+from attn.exercises.case import Case
 from attn.grading.checks.inputs import copy_tensor, map_tensors
-
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
 
 
 @dataclass
@@ -36,15 +34,12 @@ class Callee:
         """
         if case.init is None:
             return {}
-        if case.state is None:
-            _refuse_learnable(self.call)
-        elif case.state is not self.loaded:
-            _load(self.call, case.state, case.initial)
+        if case.state is None or case.state is not self.loaded:
+            _load(self.call, case)
             self.loaded = case.state
         self.call.train(case.train)
-        return {
-            n: x.detach().clone() for n, x in parameters(self.call).items()
-        }
+        own = parameters(self.call)
+        return {n: x.detach().clone() for n, x in own.items()}
 
 
 def make(answer: Any, case: Case) -> Callee:
@@ -89,64 +84,51 @@ class WrongParameters(Exception):
         self.shared = tuple(shared)
 
 
-def _load(
-    module: nn.Module,
-    state: Mapping[str, Tensor],
-    initial: Container[str] = (),
-) -> None:
+def _load(module: Any, case: Case) -> None:
     """Load the case's weights into a learner's module.
 
     Extra buffers are welcome. Extra parameters are not: they would keep
-    their random values.
-
-    Args:
-        module: the learner's module.
-        state: the weights, by name.
-        initial: names of those that keep the values they were made with.
+    their random values. Where a task has no weights, a frozen parameter is
+    memory like any other.
 
     Raises:
         WrongParameters: the module does not have these, or has more.
     """
-    shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
-    own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
-    needed = {n: tuple(x.shape) for n, x in state.items()}
-    if not (own.items() <= needed.items() and needed.keys() <= shapes.keys()):
-        raise WrongParameters(
-            _differences(own, needed, shapes),
-            {*own} - {*needed},
-            {*needed} - {*shapes},
-        )
-    if names := _shared(module, needed):
-        raise WrongParameters(
-            f"{' and '.join(names)} are one and the same parameter",
-            shared=names,
-        )
+    if (state := case.state) is None:
+        own = [n for n, x in parameters(module).items() if x.requires_grad]
+        if own:
+            text = (
+                f"it has learnable parameters ({', '.join(own)}), and the "
+                "task has none: an optimizer would change them"
+            )
+            raise WrongParameters(text, own)
+        return
+    has = {n: tuple(x.shape) for n, x in module.state_dict().items()}
+    needs = {n: tuple(x.shape) for n, x in state.items()}
+    own = [n for n, _ in module.named_parameters() if n in has]
+    wrong = [
+        f"its {n} is {has[n]}, not {shape}"
+        for n, shape in needs.items()
+        if has.get(n, shape) != shape
+    ]
+    missing = {n: f"{n} {x}" for n, x in needs.items() if n not in has}
+    extra = {n: f"{n} {has[n]}" for n in own if n not in needs}
+    if missing:
+        wrong.append(f"it has no parameter {', '.join(missing.values())}")
+    if extra:
+        wrong.append(f"the task does not have {', '.join(extra.values())}")
+    if wrong:
+        raise WrongParameters("; ".join(wrong), extra, missing)
+    if names := _shared(module, needs):
+        text = f"{' and '.join(names)} are one and the same parameter"
+        raise WrongParameters(text, shared=names)
     dtypes = {x.dtype for x in state.values()}
     tensors = [*module.parameters(), *module.buffers()]
     now = {x.dtype for x in tensors if x.is_floating_point()}
     if len(dtypes) == 1 and now != dtypes:
         module.to(dtypes.pop())
-    loaded = {n: x for n, x in state.items() if n not in initial}
+    loaded = {n: x for n, x in state.items() if n not in case.initial}
     module.load_state_dict(loaded, strict=False)
-
-
-_Shapes = Mapping[str, tuple[int, ...]]
-
-
-def _differences(own: _Shapes, needed: _Shapes, shapes: _Shapes) -> str:
-    """Say which parameters have another shape, are missing, or too many."""
-    parts = [
-        f"its {n} is {shapes[n]}, not {shape}"
-        for n, shape in needed.items()
-        if n in shapes and shapes[n] != shape
-    ]
-    missing = [f"{n} {x}" for n, x in needed.items() if n not in shapes]
-    extra = [f"{n} {x}" for n, x in own.items() if n not in needed]
-    if missing:
-        parts.append(f"it has no parameter {', '.join(missing)}")
-    if extra:
-        parts.append(f"the task does not have {', '.join(extra)}")
-    return "; ".join(parts)
 
 
 def _shared(module: nn.Module, names: Container[str]) -> list[str]:
@@ -156,20 +138,6 @@ def _shared(module: nn.Module, names: Container[str]) -> list[str]:
         if name in names:
             by_id.setdefault(id(x), []).append(name)
     return next((x for x in by_id.values() if len(x) > 1), [])
-
-
-def _refuse_learnable(module: Any) -> None:
-    """Raise an error if a module for which a task has no weights has some.
-
-    A frozen parameter is memory like any other.
-    """
-    names = [n for n, x in parameters(module).items() if x.requires_grad]
-    if names:
-        raise WrongParameters(
-            f"it has learnable parameters ({', '.join(names)}), and the task "
-            "has none: an optimizer would change them",
-            names,
-        )
 
 
 def held_memory(root: nn.Module) -> dict[int, int]:

@@ -47,7 +47,8 @@ class Oracle:
         self.perturbed_fp64 = cache(self._perturbed_fp64)
         self.rtol = cache(self._rtol)
         self.mistaken = cache(self._mistaken)
-        self._kept: dict[Mistake, list[Outcome]] = {}
+        #: Outcomes of mistakes that have run the first cases.
+        self.kept: dict[Mistake, list[Outcome]] = {}
         self._seconds: dict[int, float] = {}
 
     def time_limit(self, i: int) -> float:
@@ -101,16 +102,8 @@ class Oracle:
 
     def _mistaken(self, mistake: Mistake, i: int) -> Outcome:
         """Run a mistake on a case, if its outcome is not kept already."""
-        kept = self._kept.get(mistake, [])
+        kept = self.kept.get(mistake, [])
         return kept[i] if i < len(kept) else self.run(mistake, i)
-
-    def keep(self, outcomes: dict[Mistake, list[Outcome]]) -> None:
-        """Keep the outcomes of mistakes that have run the first cases."""
-        self._kept |= outcomes
-
-    def kept(self, mistake: Mistake) -> int:
-        """Return of how many cases, the first, a mistake's outcome is kept."""
-        return len(self._kept.get(mistake, []))
 
     def run(self, mistake: Any, i: int) -> Outcome:
         """Run a mistake, or a mutant, on a case."""

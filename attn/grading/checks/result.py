@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -14,10 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from attn.exercises.case import Case
 from attn.grading.checks.inputs import map_tensors, named_tensors, unchanged
-
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
 
 #: Classes whose objects are compared as they are.
 _AS_THEY_ARE = (
@@ -42,24 +40,22 @@ class Foreign:
         return f"{self.kind} {self.details}".rstrip()
 
 
-def plain(output: Any) -> Any:
+def plain(x: Any) -> Any:
     """Return a result in tuples, lists and dicts, with its tensors.
 
     A number of NumPy's is Python's; an object of a class that no task
     returns becomes ``Foreign``.
     """
-    if isinstance(output, tuple):
-        return tuple(map(plain, output))
-    if isinstance(output, list):
-        return list(map(plain, output))
-    if isinstance(output, dict):
-        return {plain(k): plain(x) for k, x in output.items()}
-    if isinstance(output, np.generic):
-        return output.item()
-    return output if type(output) in _AS_THEY_ARE else _plain_leaf(output)
-
-
-def _plain_leaf(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(map(plain, x))
+    if isinstance(x, list):
+        return list(map(plain, x))
+    if isinstance(x, dict):
+        return {plain(k): plain(y) for k, y in x.items()}
+    if isinstance(x, np.generic):
+        return x.item()
+    if type(x) in _AS_THEY_ARE:
+        return x
     name = type(x).__name__
     if type(x) in (Tensor, nn.Parameter):
         if x.is_nested:
@@ -84,27 +80,18 @@ def copied(result: Any) -> Any:
 
 def reduced(result: Any, case: Case) -> Any:
     """Return what is compared of a result: all, its maxima, or its shares."""
-    axis = case.largest_over
 
-    def largest(x: Tensor) -> Tensor:
-        if axis is None or x.dim() < -axis or not x.numel():
+    def compared(x: Tensor) -> Tensor:
+        axis, (groups, ids) = case.largest_over, case.shares or (0, 0)
+        if axis is not None and x.dim() >= -axis and x.numel():
+            return x.amax(axis)
+        if not groups or x.dtype != torch.int64 or x.dim() != 1:
             return x
-        return x.amax(axis)
-
-    def shares(x: Tensor) -> Tensor:
-        groups, ids = case.shares or (1, 1)
-        if x.dtype != torch.int64 or x.dim() != 1 or len(x) % groups:
-            return x
-        if not len(x) or x.min() < 0 or x.max() >= ids:
+        if len(x) % groups or not len(x) or x.min() < 0 or x.max() >= ids:
             return x
         return F.one_hot(x.view(groups, -1), ids).float().mean(1)
 
-    return map_tensors(shares if case.shares else largest, result)
-
-
-def has_foreign(output: Any) -> bool:
-    """Return whether a copied result holds a foreign object."""
-    return any(isinstance(x, Foreign) for x in tree_leaves(output))
+    return map_tensors(compared, result)
 
 
 def same_tensors(a: Any, b: Any) -> bool:
@@ -124,7 +111,8 @@ class NoGradient(RuntimeError):
 def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the gradients of ``sum(output * cotangent)``, or zeros.
 
-    A result that is 0 throughout has the gradient 0, with a graph or without.
+    A result that is 0 throughout has the gradient 0, with a graph or without;
+    one that holds a foreign object has none.
 
     Args:
         output: a tensor, or a structure of tensors.
@@ -133,14 +121,16 @@ def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     Raises:
         NoGradient: no tensor of the result has a graph.
     """
+    if any(isinstance(x, Foreign) for x in tree_leaves(output)):
+        return {}
     floats = {n: x for n, x in inputs.items() if x.is_floating_point()}
     zeros = {n: torch.zeros_like(x) for n, x in floats.items()}
     leaves = {n: x for n, x in floats.items() if x.requires_grad}
+    named = dict(named_tensors(output))
     # By name: a dict may be in any order.
-    named = sorted(named_tensors(output), key=lambda x: x[0])
-    results = [(name, x) for name, x in named if x.requires_grad]
+    results = [(n, named[n]) for n in sorted(named) if named[n].requires_grad]
     if not results:
-        if named and not any(x.any() for _, x in named):
+        if named and not any(x.any() for x in named.values()):
             return zeros
         raise NoGradient(
             "no gradient flows back from the result: was it detached, or "
@@ -148,15 +138,10 @@ def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         )
     # As a sum: given apart, the cotangents make PyTorch import SymPy.
     parts = [(x * _cotangent(x, name)).sum() for name, x in results]
-    total = torch.stack(parts).sum()
-    grads = torch.autograd.grad(
-        total, list(leaves.values()), allow_unused=True
-    )
-    return zeros | {
-        name: g.detach().clone()
-        for name, g in zip(leaves, grads, strict=True)
-        if g is not None
-    }
+    total, by = torch.stack(parts).sum(), [*leaves.values()]
+    grads = torch.autograd.grad(total, by, allow_unused=True)
+    given = {n: g for n, g in zip(leaves, grads, strict=True) if g is not None}
+    return zeros | copied(given)
 
 
 def _cotangent(like: Tensor, name: str) -> Tensor:

@@ -15,22 +15,21 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.effects import (
     Generators,
     Library,
     SideEffect,
-    changed_module,
-    copied_tensor,
-    kept_memory,
+    effect_of,
 )
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
@@ -38,15 +37,13 @@ from attn.grading.checks.objects import Callee, held_memory, make, parameters
 from attn.grading.checks.result import (
     copied,
     gradients,
-    has_foreign,
     plain,
     reduced,
     same_tensors,
 )
 from attn.profiling import LiveMemory, compat
 
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
+Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass
@@ -57,7 +54,7 @@ class Outcome:
     grads: dict[str, Tensor] = field(default_factory=dict)
     error: BaseException | None = None
     where: str = ""  # the learner's line that raised
-    shapes_seen: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes_seen: Shapes = field(default_factory=dict)  # of its tensors
     side_effect: SideEffect | None = None
     random_used: frozenset[Library] = frozenset()  # by their generators
     repeats: bool = False  # it is the result of an earlier call
@@ -119,15 +116,13 @@ def run(
             outcome.random_used = generators.changed()
             outcome.output = reduced(result, case)
             outcome.repeats = any(same_tensors(result, x) for x in copies)
-            outcome.side_effect = (
-                changed_module(call, case, weights)
-                or copied_tensor(output, case)
-                or kept_memory(call, case, places)
+            outcome.side_effect = effect_of(
+                call, output, case, weights, places
             )
             now = dict(named_tensors(plain(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = SideEffect("changed result")
-            if case.grad and not has_foreign(result):
+            if case.grad:
                 own = parameters(call) if case.init is not None else {}
                 leaves = {**inputs.tensors, **own}
                 with refusing(forbids):  # a backward of the answer's own
@@ -138,18 +133,23 @@ def run(
     if changed := inputs.changed():
         outcome.side_effect = SideEffect("changed input", tuple(changed))
     elif memory and memory.peak > (limit := case.max_live or 0):
-        outcome.side_effect = SideEffect(
-            "memory", peak=memory.peak, limit=limit, largest=memory.shape
-        )
+        sizes = memory.peak, limit, memory.shape
+        outcome.side_effect = SideEffect("memory", (), *sizes)
     return outcome
 
 
 def fail(outcome: Outcome, error: BaseException) -> Outcome:
-    """Note an error of the learner's code, and where it was raised."""
-    outcome.error = _own_error(error)
-    outcome.where, outcome.shapes_seen = _learners_line(outcome.error)
-    if type(outcome.error) is OutOfBounds:
-        outcome.output = outcome.error.output
+    """Note an error of the learner's code, and where it was raised.
+
+    A stub's NotImplementedError says nothing. One with a message, PyTorch's
+    for instance, is an error like any other.
+    """
+    if isinstance(error, NotImplementedError) and str(error):
+        error = RuntimeError(str(error)).with_traceback(error.__traceback__)
+    outcome.error = error
+    outcome.where, outcome.shapes_seen = _learners_line(error)
+    if type(error) is OutOfBounds:
+        outcome.output = error.output
     return outcome
 
 
@@ -160,7 +160,8 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
     the case's own is ready by then. A call that may raise gives no result:
     one of an answer that ignores what has changed is the case's own.
     """
-    other, results = None, []
+    results: list[Any] = []
+    other = None
     for earlier in case.before:
         if earlier.another and other is None:
             own.prepare(case)
@@ -168,11 +169,9 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
         called = other if earlier.another and other else own
         called.prepare(earlier)
         x = Inputs(earlier)
-        if not earlier.may_raise:
-            results.append(called.call(*x.args, **x.kwargs))
-            continue
-        with suppress(Exception):
-            called.call(*x.args, **x.kwargs)
+        kept = [] if earlier.may_raise else results
+        with suppress(Exception) if earlier.may_raise else nullcontext():
+            kept.append(called.call(*x.args, **x.kwargs))
     return results
 
 
@@ -188,22 +187,7 @@ class _FilledMemory(TorchFunctionMode):
         return result
 
 
-def _own_error(error: BaseException) -> BaseException:
-    """Return an error as the learner's: no wrap of a kernel's interpreter.
-
-    A stub's NotImplementedError says nothing. One with a message, PyTorch's
-    for instance, is an error like any other.
-    """
-    while type(error).__name__ == "InterpreterError" and error.__cause__:
-        error = error.__cause__
-    if isinstance(error, NotImplementedError) and str(error):
-        return RuntimeError(str(error)).with_traceback(error.__traceback__)
-    return error
-
-
-def _learners_line(
-    error: BaseException,
-) -> tuple[str, dict[str, tuple[int, ...]]]:
+def _learners_line(error: BaseException) -> tuple[str, Shapes]:
     """Return the innermost line of the learner's own in the traceback.
 
     And the shapes of the tensors that it names. An error of a kernel carries
@@ -221,6 +205,6 @@ def _learners_line(
             continue
         if text := linecache.getline(file, number, frame.f_globals).strip():
             line, names = text, frame.f_locals
-    values = {word: names.get(word) for word in re.findall(r"\w+", line)}
-    shapes = {n: x.shape for n, x in values.items() if isinstance(x, Tensor)}
-    return line, {n: tuple(shape) for n, shape in shapes.items()}
+    named = {word: names.get(word) for word in re.findall(r"\w+", line)}
+    tensors = {n: x for n, x in named.items() if isinstance(x, Tensor)}
+    return line, {n: tuple(x.shape) for n, x in tensors.items()}

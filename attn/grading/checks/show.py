@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 
 WIDTH = 78  # columns of a line that is printed
-_WIDTH = WIDTH - 2  # of a line of a message, which has a margin
-_ROWS, _COLUMNS = 8, 16  # of a grid, at most
 _BOOL = "# True, . False; wrong: + True, - False"
 _NUMBERS = "x differs, . is right"
 
@@ -41,14 +39,10 @@ def wrapped(text: str, margin: str = "") -> list[str]:
 
 def describe(x: Any) -> str:
     """Describe a result in a few words: shape, dtype and some elements."""
-    if x is None:
-        return "None"
     if isinstance(x, Tensor):
-        if type(x) not in (Tensor, torch.nn.Parameter):
-            return f"a {type(x).__name__} {tuple(x.shape)}"
         if x.dim() == 0:
             return number(x.item())
-        return f"{tuple(x.shape)} {dtype_name(x)} {_elements(x)}"
+        return f"{tuple(x.shape)} {dtype_name(x)} {_listed(x)}"
     if isinstance(x, tuple | list):
         if x and all(type(n) in (int, float, bool) for n in x):
             return f"{type(x).__name__} {_listed(x)}"
@@ -56,9 +50,8 @@ def describe(x: Any) -> str:
     if isinstance(x, float):
         return number(x)
     if isinstance(x, Mapping):
-        return (
-            f"a dict of {len(x)}: {first_few([*x])}" if x else "an empty dict"
-        )
+        names = f"a dict of {len(x)}: {first_few([*x])}"
+        return names if x else "an empty dict"
     if isinstance(x, torch.Generator):
         return "a torch.Generator"
     text = repr(x)
@@ -69,7 +62,7 @@ def brief(name: str, x: Any) -> str:
     """Name an input in a word or two: its shape, or its value."""
     if isinstance(x, Tensor) and x.dim():
         if x.dim() == 1 and 0 < len(x) <= 4:
-            return f"{name} {_elements(x)}"
+            return f"{name} {_listed(x)}"
         usual = x.dtype in (torch.float32, torch.int64, torch.bool)
         dtype = "" if usual else f" {dtype_name(x)}"
         return f"{name} {tuple(x.shape)}{dtype}"
@@ -109,13 +102,10 @@ def distinct_texts(got: Any, expected: Any) -> tuple[str, str]:
 
 def first_difference(wrong: Tensor, got: Tensor, expected: Tensor) -> str:
     """Return ``: got 0.5, expected 1``, with the index and how many more."""
-    if wrong.dim() == 0:
-        a, b = distinct_texts(got.item(), expected.item())
-        return f": got {a}, expected {b}"
-    at = tuple(wrong.nonzero()[0].tolist())
-    a, b = distinct_texts(got[at].item(), expected[at].item())
+    ((at, a, b),) = elements(wrong, got, expected, 1)
+    place = f" at {at}" if wrong.dim() else ""
     more = f" ({how_many(wrong)})" if wrong.numel() > 1 else ""
-    return f" at {list(at)}: got {a}, expected {b}{more}"
+    return f"{place}: got {a}, expected {b}{more}"
 
 
 def how_many(wrong: Tensor) -> str:
@@ -147,14 +137,10 @@ def difference_lines(
         wrong: bool, True where they differ.
         got, expected: of the same shape.
     """
-    lines = []
-    if got.dtype != torch.bool:
-        lines += listing(wrong, got, expected)
-    if wrong.dim() >= 2 and got.numel() > 1:
-        lines += found.lines if (found := grid(wrong, got)) else []
-    elif got.dtype == torch.bool:
-        lines += listing(wrong, got, expected)
-    return lines
+    found = grid(wrong, got)
+    is_mask = got.dtype == torch.bool and found
+    lines = [] if is_mask else listing(wrong, got, expected)
+    return lines + (found.lines if found else [])
 
 
 def listing(
@@ -167,20 +153,18 @@ def listing(
     for texts in elements(wrong, got, expected, most):
         width = max(map(len, texts))
         longer = [f"{row}  {x:<{width}}" for row, x in zip(rows, texts)]  # noqa: B905
-        if max(len(x.rstrip()) for x in longer) > _WIDTH:
+        if max(len(x.rstrip()) for x in longer) > WIDTH - 2:  # has a margin
             break
         rows = longer
     return [row.rstrip() for row in rows]
 
 
-def _elements(x: Tensor, most: int = 6) -> str:
-    flat = x.detach().flatten()[: most + 1].tolist()
-    return _listed(flat, most)
-
-
-def _listed(numbers: Any, most: int = 6) -> str:
-    shown = [number(n) for n in numbers[:most]]
-    return "[" + ", ".join(shown) + (", …]" if len(numbers) > most else "]")
+def _listed(numbers: Any) -> str:
+    """Return the first six numbers of a list or tensor."""
+    if isinstance(numbers, Tensor):
+        numbers = numbers.detach().flatten()[:7].tolist()
+    shown = ", ".join(map(number, numbers[:6]))
+    return f"[{shown}, …]" if len(numbers) > 6 else f"[{shown}]"
 
 
 def dtype_name(x: Tensor) -> str:
@@ -232,20 +216,19 @@ def grid(wrong: Tensor, got: Tensor) -> Grid | None:
     is_bool = got.dtype == torch.bool
     if not is_bool and (wrong.all() or len(wrong) < 2):
         return None
-    rows = _window(len(wrong), row, _ROWS)
-    columns = _window(wrong.shape[1], column, _COLUMNS)
+    rows = _window(len(wrong), row, 8)
+    columns = _window(wrong.shape[1], column, 16)
     whole = len(rows) == len(wrong) and len(columns) == wrong.shape[1]
-
-    def sign(i: int, j: int) -> str:
-        if not is_bool:
-            return "x" if wrong[i, j] else "."
-        return ("-+" if wrong[i, j] else ".#")[int(got[i, j])]
-
+    # Right, then wrong: of a mask False and True, of numbers all the same.
+    signs = (".#", "-+") if is_bool else ("..", "xx")
     return Grid(
         f"matrix{where}{'' if whole else ', a part'}",
         _BOOL if is_bool else _NUMBERS,
         columns,
-        [(i, "".join(sign(i, j) for j in columns)) for i in rows],
+        [
+            (i, "".join(signs[wrong[i, j]][bool(got[i, j])] for j in columns))
+            for i in rows
+        ],
     )
 
 

@@ -24,9 +24,9 @@ from attn.exercises.shapes import (
     with_axes,
 )
 from attn.exercises.spec import Exercise
+from attn.grading.checks.compare import Part
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.inputs import named_tensors
-from attn.grading.checks.problem import Part
 from attn.grading.diagnosis.kinds import Kind, kind
 
 _WORDS = {"B": "sequence", "N": "row", "rows": "row", "H": "head"}

@@ -75,7 +75,7 @@ def mutation_score(
         x: run_all(x.answer, oracle, quick=quick) for x in exercise.mistakes
     }
     if quick and not again:
-        oracle.keep({x: y for x, y in outcomes.items() if not stopped(y)})
+        oracle.kept |= {x: y for x, y in outcomes.items() if not stopped(y)}
     for wrong, own in outcomes.items():
         verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)
         while (
@@ -85,7 +85,7 @@ def mutation_score(
         ):
             own = run_all(wrong.answer, oracle, quick=True, done=own)
             if not again:
-                oracle.keep({wrong: own})
+                oracle.kept[wrong] = own
             verdict = judge(
                 exercise, wrong.answer, oracle=oracle, outcomes=own
             )

@@ -226,7 +226,7 @@ class Listed:
 
         def explains(x: Mistake, memory: bool, rtol: float | None) -> bool:
             """Compare first where a mistake need not be run."""
-            kept = self.evidence.oracle.kept(x)
+            kept = len(self.evidence.oracle.kept.get(x, []))
             ordered = sorted(cases, key=lambda i: i >= kept)
             return all(self.agrees(x, i, memory, rtol) for i in ordered)
 

@@ -15,10 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import alike, close
+from attn.grading.checks.compare import RESULT, Problem, alike, close
 from attn.grading.checks.evidence import ENOUGH, Evidence, Failure
 from attn.grading.checks.inputs import named_tensors, unchanged
-from attn.grading.checks.problem import RESULT, Problem, ProblemKind
 from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes
@@ -276,7 +275,7 @@ def _dtypes(evidence: Evidence, i: int) -> set[str]:
 
 
 def _if_all(
-    kind: ProblemKind, test: Callable[[Evidence, Problem], Words | bool | None]
+    kind: str, test: Callable[[Evidence, Problem], Words | bool | None]
 ) -> Test:
     """Return a test of failures whose problems are all of one kind."""
     return lambda evidence, failure: (

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.checks.effects import EffectKind, Library, SideEffect
+from attn.grading.checks.effects import EFFECTS, Library, SideEffect
 from attn.grading.checks.forbidden import Forbidden, Refusal
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.result import Foreign, NoGradient
@@ -269,7 +269,7 @@ def _effect(body: Any) -> SideEffect | None:
     if not all(type(n) is int and 0 <= n < 2**63 for n in sizes):
         raise WireError("a size is none")
     return SideEffect(
-        kind=_one_of(EffectKind, body["kind"]),
+        kind=_one_of(EFFECTS, body["kind"]),
         names=tuple(map(text_of, body["names"])),
         peak=body["peak"],
         limit=body["limit"],
@@ -328,10 +328,10 @@ def _kind(name: str) -> type[Exception]:
     return type(name[:100], (Exception,), {})
 
 
-def _one_of(literal: Any, x: Any) -> Any:
-    """Return a value of a ``Literal``."""
-    if x not in get_args(literal):
-        raise WireError(f"it is none of {get_args(literal)}")
+def _one_of(known: Any, x: Any) -> Any:
+    """Return a value of a ``Literal``, or a key of a dict."""
+    if x not in (values := get_args(known) or [*known]):
+        raise WireError(f"it is none of {values}")
     return x
 
 

@@ -17,16 +17,14 @@ from attn.grading.diagnosis.judge import judge
 from tests.timing import ratio
 
 CASE = Case("anything", (torch.arange(6.0).reshape(2, 3),))
-SLOW = """
-import time
-end = time.thread_time() + {}
-while time.thread_time() < end:
-    pass
-"""
+SLOW = f"from {__name__} import busy\nend = busy(None, 0.3)"
 
 
 def busy(x, seconds):
-    exec(SLOW.format(seconds))
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+    return end
 
 
 def forever(x):
@@ -46,7 +44,7 @@ def stubborn(x):
 def slow_module(tmp_path, monkeypatch):
     """Write a module that takes three times the limit to import."""
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "slow_to_import.py").write_text(SLOW.format(0.3))
+    (tmp_path / "slow_to_import.py").write_text(SLOW)
     yield "slow_to_import"
     sys.modules.pop("slow_to_import", None)
 
@@ -122,9 +120,8 @@ def test_an_answer_that_is_slow_in_every_case_is_accepted(monkeypatch):
     monkeypatch.setattr("attn.grading.checks.oracle.TIME_LIMIT", 0.2)
 
     def slow(x, dim=-1):
-        end = time.thread_time() + 0.05
-        while time.thread_time() < end:
-            weights = (x - x.amax(dim, keepdim=True)).exp()
+        busy(x, 0.05)
+        weights = (x - x.amax(dim, keepdim=True)).exp()
         return weights / weights.sum(dim, keepdim=True)
 
     oracle = Oracle(find("sdp-softmax"), 0)

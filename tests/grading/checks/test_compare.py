@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from attn.grading.checks.compare import alike, differences
-from attn.grading.checks.problem import Part
+from attn.grading.checks.compare import Part, alike, differences
 
 EXACT = torch.tensor([[1.0, -2.0, 3e-3], [0.0, 5.0, 7.0]], dtype=torch.float64)
 EXPECTED = EXACT.float()

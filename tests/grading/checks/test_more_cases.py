@@ -1,21 +1,93 @@
-"""A call differs from an earlier one in its object, an argument, or length.
+"""An answer is called again, and keeps nothing that changes its result.
 
-And a constructor gives the initial values that the task says.
+A call differs from an earlier one in elements, mode, object, an argument, or
+length. And a constructor gives the initial values that the task says.
 """
+
+import functools
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attn.exercises.spec import find
+from attn.exercises.spec import every_exercise, find
+from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import solution
 
-Heads = solution(find("mha-MultiHeadAttention"))
+HEADS, SDP = "mha-MultiHeadAttention", "sdp-attention"
+Heads, attention = solution(find(HEADS)), solution(find(SDP))
 Gated = solution(find("tfm-SwiGLU"))
 Static = solution(find("cache-StaticCache"))
 Block = solution(find("tfm-TransformerBlock"))
+
+AGAIN = "wrong when it is called again, with other inputs"
+TRAINING = "wrong when it is in training mode"
+SHARED = "Two objects share what they keep"
+REMEMBERED = "A result is remembered by part of the arguments"
+LONGER = "wrong when it is called again, with a longer input:"
+
+
+def heads(do):
+    """Return a right module, but that a call of it does this."""
+
+    class Answer(Heads):
+        kept = None
+
+        def forward(self, x, kv_input=None, attn_mask=None):
+            return do(self, super().forward, x, kv_input, attn_mask)
+
+    return Answer
+
+
+@heads
+def keeps_the_mask(self, call, x, kv_input, mask):
+    self.kept = self.kept if mask is None else mask
+    return call(x, kv_input, self.kept)
+
+
+@heads
+def keeps_results(self, call, x, kv_input, mask):
+    shapes = x.shape, getattr(kv_input, "shape", 0), mask is None
+    self.kept = self.kept or {}
+    if shapes not in self.kept:
+        self.kept[shapes] = call(x, kv_input, mask)
+    return self.kept[shapes]
+
+
+drops = heads(
+    lambda self, call, x, *y: call(F.dropout(x, 0.1, self.training), *y)
+)
+unmasked = heads(
+    lambda self, call, x, y, mask: call(x, y, None if self.training else mask)
+)
+
+
+@heads
+def switches_itself(self, call, *inputs):
+    self.eval()
+    return call(*inputs)
+
+
+@heads
+def changes_its_weights(self, call, *inputs):
+    out = call(*inputs)
+    with torch.no_grad():
+        self.q_proj.weight.mul_(0.5)
+    return out
+
+
+def first_default(query, key, value, scale=None, held=[]):  # noqa: B006
+    held.append(scale or query.shape[-1] ** -0.5)
+    return attention(query, key, value, held[0])
+
+
+def reuses(*args, room={}, **kwargs):  # noqa: B006
+    out = attention(*args, **kwargs)
+    key = out.shape, out.dtype
+    kept = room.setdefault(key, torch.empty_like(out.detach()))
+    return kept.detach().copy_(out)
 
 
 class LayersMadeOnce(Gated):
@@ -63,40 +135,6 @@ class ListOfTheClass(nn.Module):
         return keys, values, before
 
 
-@pytest.mark.parametrize(
-    ("exercise", "answer", "in_turns"),
-    [
-        ("tfm-SwiGLU", LayersMadeOnce, True),
-        ("cache-KVCache", ListOfTheClass, True),
-        ("mha-MultiHeadAttention", HeadsOfTheClass, True),
-        ("mha-MultiHeadAttention", WeightsOfTheClass, False),
-    ],
-)
-def test_objects_that_share_what_they_keep_are_refused_and_named(
-    exercise, answer, in_turns
-):
-    verdict = judge(find(exercise), answer)
-    assert not verdict.passed
-    assert verdict.mistake == "Two objects share what they keep"
-    if in_turns:  # else a case before those is wrong, too
-        assert "used in turns" in " ".join(verdict.message.split())
-
-
-def test_constants_of_the_class_may_be_shared():
-    class Constant(Static):
-        slots: dict = {}
-
-        def forward(self, query, key, value, position):
-            slots = torch.arange(self.key.shape[2])
-            self.slots.setdefault(len(slots), slots)
-            return super().forward(query, key, value, position)
-
-    assert judge(find("cache-StaticCache"), Constant).passed
-
-
-# --- one other argument ------------------------------------------------------
-
-
 def remembering(exercise, left_out):
     """Return an answer that looks results up without one argument."""
     right, kept = solution(find(exercise)), {}
@@ -118,51 +156,12 @@ def remembering(exercise, left_out):
     return answer
 
 
-@pytest.mark.parametrize(
-    ("exercise", "left_out"),
-    [
-        ("pos-sinusoidal", "base"),
-        ("why-soft_lookup", "value"),
-        ("why-soft_lookup", "temperature"),
-        ("sdp-attention", "scale"),
-        ("tfm-rms_norm", "eps"),
-        ("mha-split_heads", "num_heads"),
-        ("mask-apply_mask", "mask"),
-    ],
-)
-def test_a_result_remembered_by_part_of_the_arguments_is_named(
-    exercise, left_out
-):
-    verdict = judge(find(exercise), remembering(exercise, left_out))
-    assert not verdict.passed
-    name = "A result is remembered by part of the arguments"
-    assert verdict.mistake == name
-    if left_out not in ("scale", "value"):  # wrong in a derived case, too
-        words = " ".join(verdict.message.split())
-        assert f"only {left_out} is another" in words
+class RemembersNames(solution(find("iface-Registry"))):
+    listed = None
 
-
-@pytest.mark.parametrize(
-    "exercise", ["pos-sinusoidal", "rope-frequencies", "mask-causal"]
-)
-def test_a_result_remembered_by_all_arguments_is_accepted(exercise):
-    assert judge(find(exercise), remembering(exercise, None)).passed
-
-
-def test_names_listed_before_a_pair_is_registered_are_not_remembered():
-    class Remembers(solution(find("iface-Registry"))):
-        listed = None
-
-        def names(self):
-            self.listed = self.listed or super().names()
-            return self.listed
-
-    verdict = judge(find("iface-Registry"), Remembers)
-    assert not verdict.passed
-    assert "names are listed" in " ".join(verdict.message.split())
-
-
-# --- a longer input ----------------------------------------------------------
+    def names(self):
+        self.listed = self.listed or super().names()
+        return self.listed
 
 
 ROWS = torch.arange(128)
@@ -177,50 +176,138 @@ class ShortBlock(Block):
         return super().forward(x[:, :64], cos[:64], sin[:64])
 
 
-def lookup(query, key, value, temperature=1.0):
-    key, value = key[..., :128, :], value[..., :128, :]
-    scores = query @ key.mT / temperature
-    return F.softmax(scores, -1) @ value
-
-
-@pytest.mark.parametrize(
-    ("exercise", "answer"),
-    [
-        ("mask-padding", padding),
-        ("tfm-TransformerBlock", ShortBlock),
-        ("why-soft_lookup", lookup),
-    ],
-)
-def test_an_answer_made_for_fewer_tokens_is_refused_and_named(
-    exercise, answer
-):
-    verdict = judge(find(exercise), answer)
-    assert not verdict.passed
-    assert verdict.condition == "it is called again, with a longer input"
-    assert verdict.mistake == "Made for shorter inputs", verdict.message
-
-
-def test_a_table_that_grows_is_accepted():
-    table = [torch.arange(1)]
-
-    def grows(lengths, kv_len):
-        if kv_len > len(table[0]):
-            table[0] = torch.arange(kv_len)
-        return (table[0][:kv_len] < lengths[:, None])[:, None, None]
-
-    assert judge(find("mask-padding"), grows).passed
-
-
-# --- initial values ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("make", [torch.zeros_like, torch.randn_like])
-def test_other_initial_values_than_the_task_says_are_refused(make):
+def starting_with(make):
     class Other(Block):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             self.feed_forward_norm.data = make(self.feed_forward_norm)
 
-    verdict = judge(find("tfm-TransformerBlock"), Other)
-    assert "have their initial values" in verdict.condition
-    assert verdict.mistake == "Other initial values"
+    return Other
+
+
+REFUSED = [
+    (HEADS, keeps_the_mask, AGAIN, None),
+    (HEADS, keeps_results, "it returns an earlier call's result", None),
+    (HEADS, drops, f"{TRAINING}: it draws random numbers", None),
+    (HEADS, unmasked, TRAINING, None),
+    (HEADS, switches_itself, f"{TRAINING}: it switches itself", None),
+    (HEADS, changes_its_weights, "changes its parameter q_proj.weight", None),
+    (SDP, first_default, "", None),
+    (SDP, reuses, "it changes what it returned earlier", None),
+    ("tfm-SwiGLU", LayersMadeOnce, "used in turns", SHARED),
+    ("cache-KVCache", ListOfTheClass, "used in turns", SHARED),
+    (HEADS, HeadsOfTheClass, "used in turns", SHARED),
+    (HEADS, WeightsOfTheClass, "", SHARED),
+    ("iface-Registry", RemembersNames, "names are listed", None),
+    *(
+        (exercise, remembering(exercise, name), words, REMEMBERED)
+        for exercise, name, words in (
+            ("pos-sinusoidal", "base", "only base is another"),
+            ("why-soft_lookup", "temperature", "only temperature is another"),
+            ("tfm-rms_norm", "eps", "only eps is another"),
+            ("mha-split_heads", "num_heads", "only num_heads is another"),
+            ("mask-apply_mask", "mask", "only mask is another"),
+            # Wrong in a derived case, too.
+            ("why-soft_lookup", "value", ""),
+            (SDP, "scale", ""),
+        )
+    ),
+    ("mask-padding", padding, LONGER, "Made for shorter inputs"),
+    ("tfm-TransformerBlock", ShortBlock, LONGER, "Made for shorter inputs"),
+    *(
+        (
+            "tfm-TransformerBlock",
+            starting_with(make),
+            "have their initial values",
+            "Other initial values",
+        )
+        for make in (torch.zeros_like, torch.randn_like)
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "words", "mistake"), REFUSED, ids=lambda x: ""
+)
+def test_what_is_kept_or_wrong_in_a_later_call_is_refused_and_named(
+    exercise, answer, words, mistake
+):
+    verdict = judge(find(exercise), answer)
+    assert not verdict.passed
+    assert words in " ".join(verdict.message.split())
+    assert mistake in (None, verdict.mistake)
+
+
+def test_the_details_have_the_inputs_of_the_earlier_call():
+    says = "called earlier with  x ("
+    assert says in judge(find(HEADS), keeps_the_mask).details
+    assert says not in judge(find(HEADS), changes_its_weights).details
+
+
+@heads
+def buffered(self, call, x, *others):
+    self.register_buffer("calls", torch.zeros(()))
+    self.kept = x @ x.mT  # to be looked at later
+    return call(x, *others)
+
+
+@functools.cache
+def root(width):
+    return width**0.5
+
+
+def cached(query, key, value, scale=None):
+    usual = 1 / root(query.shape[-1])
+    return attention(query, key, value, usual if scale is None else scale)
+
+
+class ConstantOfTheClass(Static):
+    slots: dict = {}
+
+    def forward(self, query, key, value, position):
+        slots = torch.arange(self.key.shape[2])
+        self.slots.setdefault(len(slots), slots)
+        return super().forward(query, key, value, position)
+
+
+TABLE = [torch.arange(1)]
+
+
+def grows(lengths, kv_len):
+    if kv_len > len(TABLE[0]):
+        TABLE[0] = torch.arange(kv_len)
+    return (TABLE[0][:kv_len] < lengths[:, None])[:, None, None]
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer"),
+    [
+        (HEADS, buffered),
+        (SDP, cached),
+        ("cache-StaticCache", ConstantOfTheClass),
+        ("mask-padding", grows),
+        ("pos-sinusoidal", remembering("pos-sinusoidal", None)),
+        ("rope-frequencies", remembering("rope-frequencies", None)),
+        ("mask-causal", remembering("mask-causal", None)),
+    ],
+    ids=lambda x: "",
+)
+def test_what_is_kept_and_leaves_the_result_right_is_accepted(
+    exercise, answer
+):
+    assert judge(find(exercise), answer).passed
+
+
+@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
+def test_every_exercise_calls_an_answer_again(exercise):
+    added = Oracle(exercise, 0).cases[len(exercise.generate(0)) :]
+    assert any(case.before for case in added) or exercise.launch
+
+
+def test_cases_that_call_an_answer_again_come_last():
+    exercise = find(HEADS)
+    oracle, usual = Oracle(exercise, 0), len(exercise.generate(0))
+    assert not any(case.before for case in oracle.cases[:usual])
+    added = oracle.cases[usual:]
+    assert {case.train for case in added} == {False, True}
+    assert any(case.kwargs.get("attn_mask") is not None for case in added)

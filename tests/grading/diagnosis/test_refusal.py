@@ -12,9 +12,9 @@ import torch
 from attn.exercises import sources
 from attn.exercises.case import Case
 from attn.exercises.spec import every_exercise, find
+from attn.grading.checks.compare import Problem
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.failures import run_all
-from attn.grading.checks.problem import Problem
 from attn.grading.checks.run import Outcome
 from attn.grading.checks.show import brief, describe, wrapped
 from attn.grading.diagnosis.judge import judge

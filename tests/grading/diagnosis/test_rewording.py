@@ -10,6 +10,7 @@ import pytest
 from attn.exercises.guard import OutOfBounds
 from attn.exercises.spec import find
 from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.compare import Part, Problem
 from attn.grading.checks.effects import SideEffect
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, run_all
@@ -17,7 +18,6 @@ from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import Once
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.problem import Part, Problem
 from attn.grading.checks.result import NoGradient
 from attn.grading.diagnosis import naming
 from attn.grading.diagnosis.judge import judge

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from attn.exercises.spec import every_exercise, find
+from attn.grading.checks.compare import Part, Problem
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.problem import Part, Problem
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.where import about, describe_indices, places
 
