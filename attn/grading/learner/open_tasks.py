@@ -43,8 +43,11 @@ def goal(
             at_most is None or value <= at_most
         )
         measured = f": {value:.4g}, {' and '.join(wanted)}"
-    sign, rest = ("✓", "") if done else ("·", "  (not yet)")
+    if done:
+        kind, rest = cards.RIGHT._replace(word="reached"), ""
+    else:
+        kind, rest = cards.CALM._replace(word="not yet"), "  (not yet)"
     cards.show(
-        f"{sign} {claim}{measured}{rest}",
-        lambda: cards.goal(claim, measured, reached=done),
+        f"{kind.sign} {claim}{measured}{rest}",
+        lambda: cards.html("goal", claim + measured, kind),
     )
