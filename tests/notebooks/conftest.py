@@ -123,3 +123,23 @@ def nbval_from(python):
         return learners.pytest_nbval(path, *named, python=python)
 
     return run
+
+
+@pytest.fixture
+def offline(browser):
+    """Open a page without the network: it asks for nothing, and is quiet."""
+    said, asked, contexts = [], [], []
+
+    def open_page(**how):
+        contexts.append(browser.new_context(offline=True, **how))
+        tab = contexts[-1].new_page()
+        tab.on("console", lambda x: said.append(x.text))
+        tab.on("pageerror", lambda x: said.append(str(x)))
+        tab.on("request", lambda x: asked.append(x.url))
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [x for x in asked if not x.startswith(("file:", "about:"))] == []

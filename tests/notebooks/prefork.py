@@ -16,7 +16,6 @@ signals on, and ends as the module ended.
 
 from __future__ import annotations
 
-import array
 import atexit
 import contextlib
 import gc
@@ -125,9 +124,7 @@ def _reap() -> None:
 
 def _received(request: socket.socket) -> dict:
     """Return the module to run; its streams take the place of our own."""
-    size = array.array("i").itemsize
-    text, ancillary, *_ = request.recvmsg(2**20, socket.CMSG_SPACE(3 * size))
-    streams = array.array("i", ancillary[0][2][: 3 * size])
+    text, streams, *_ = socket.recv_fds(request, 2**20, 3)
     while not text.endswith(b"\n"):
         text += request.recv(2**20)
     for number, stream in enumerate(streams):
@@ -189,9 +186,7 @@ def run(address: str, argv: list[str]) -> int:
             "environment": dict(os.environ),
         }
         text = json.dumps(module).encode() + b"\n"
-        streams = array.array("i", [0, 1, 2])
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)
-        sent = request.sendmsg([text], [rights])
+        sent = socket.send_fds(request, [text], [0, 1, 2])
         request.sendall(text[sent:])
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda x, _: request.send(bytes([x])))

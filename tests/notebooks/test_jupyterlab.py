@@ -94,26 +94,22 @@ def lab(folder, home):
             start_new_session=True,
         )
     try:
-        while not (found := re.search(r"http://127\S+token=\w+", _read(said))):
-            assert process.poll() is None, _read(said)
+        url = ""
+        while not _listens(url):  # it says its address first
             time.sleep(0.2)
-        while not _listens(found[0]):  # it says its address first
-            assert process.poll() is None, _read(said)
-            time.sleep(0.2)
-        yield found[0]
+            text = said.read_text()
+            assert process.poll() is None, text
+            url = "".join(re.findall(r"http://127\S+token=\w+", text)[:1])
+        yield url
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
 
 
-def _read(path):
-    return path.read_text()
-
-
 def _listens(url):
     at = urlsplit(url)
     with socket.socket() as visitor:
-        return not visitor.connect_ex((at.hostname, at.port))
+        return url and not visitor.connect_ex((at.hostname, at.port))
 
 
 class Learner:
@@ -183,14 +179,11 @@ class Learner:
 
 def places(path):
     """The ids of the first exercise's two cells."""
-    all_cells = notebooks.read(path).cells
-    stub = next(
-        x.id for x in all_cells if cells.exercise_id(x) == "mask-causal"
-    )
-    check = next(
-        x.id for x in all_cells if cells.checked_id(x) == "mask-causal"
-    )
-    return stub, check
+    every = notebooks.read(path).cells
+    return [
+        next(x.id for x in every if of(x) == "mask-causal")
+        for of in (cells.exercise_id, cells.checked_id)
+    ]
 
 
 def test_a_chapter_is_worked_through_and_the_work_survives(browser, tmp_path):

@@ -4,18 +4,20 @@ import functools
 import itertools
 import re
 from collections import defaultdict
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from matplotlib.font_manager import FontProperties
+from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
+from matplotlib.transforms import Affine2D
 
+from attn.data.book import root
 from attn.plot.looks import GREY, color_of
 from attn.plot.markup import VARIABLES
 
-FIGURES = Path(__file__).resolve().parents[2] / "book" / "figures"
+FIGURES = root() / "book" / "figures"
 FOLDERS = sorted(x.name for x in FIGURES.iterdir() if any(x.glob("*.svg")))
 #: Points that two names may share: half a pixel on each side.
 TOUCH = 0.7
@@ -32,8 +34,8 @@ def measured(text, size, weight):
     return text_to_path.get_text_width_height_descent(text, font, False)
 
 
-def corners(text, group):
-    """The corners of a text's box, less what names may share, (4, 2)."""
+def box(text, group):
+    """The box of a text, less what names may share."""
     size = float(group.get("font-size", 10))
     weight = group.get("font-weight", "normal")
     width, height, depth = measured(text.text, size, weight)
@@ -44,34 +46,21 @@ def corners(text, group):
     share = {"middle": 0.5, "end": 1.0}.get(group.get("text-anchor"), 0.0)
     left, right = -share * width + TOUCH, (1 - share) * width - TOUCH
     top, foot = depth - height + TOUCH, depth - TOUCH
-    box = np.array([(left, top), (right, top), (right, foot), (left, foot)])
-    cos, sin = np.cos(np.radians(angle)), np.sin(np.radians(angle))
-    turned = np.array([[cos, sin], [-sin, cos]])
-    pivot = np.array(pivot or at)
-    return (box + at - pivot) @ turned + pivot
-
-
-def apart(one, other):
-    """Whether a line along a side of either box is between the two."""
-    for box in (one, other):
-        for i in range(2):
-            side = box[i + 1] - box[i]
-            a, b = one @ side, other @ side
-            if a.max() <= b.min() or b.max() <= a.min():
-                return True
-    return False
+    corners = (left, top), (right, top), (right, foot), (left, foot)
+    turn = Affine2D().translate(*at).rotate_deg_around(*(pivot or at), angle)
+    return Path([*corners, corners[0]]).transformed(turn)
 
 
 def collisions(svg):
     """Yield the pairs of texts of a drawing that cover each other."""
     boxes = [
-        (text.text, corners(text, group))
+        (text.text, box(text, group))
         for group in ElementTree.fromstring(svg)
         for text in group
         if text.tag.endswith("text") and (text.text or "").strip()
     ]
     for (a, one), (b, other) in itertools.combinations(boxes, 2):
-        if not apart(one, other):
+        if one.intersects_path(other):
             yield a, b
 
 
