@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -90,7 +90,8 @@ def nbval(request):
     """``pytest --nbval`` on a notebook or a folder of them."""
     if request.param == "real" or sys.platform != "linux":
         return learners.pytest_nbval
-    return request.getfixturevalue("prefork_nbval")
+    python = request.getfixturevalue("prefork_kernels")
+    return partial(learners.pytest_nbval, python=python)
 
 
 @pytest.fixture
@@ -100,6 +101,7 @@ def prefork_kernels(server, tmp_path_factory, monkeypatch):
 
 
 def kernels_from(server, tmp_path_factory, monkeypatch):
+    """Have a server start this process's kernels; return its ``python -m``."""
     python = [sys.executable, "-S", "-E", prefork.__file__, "run", server]
     folder = tmp_path_factory.mktemp("jupyter")
     kernel = folder / "kernels" / "python3"
@@ -109,20 +111,6 @@ def kernels_from(server, tmp_path_factory, monkeypatch):
     (kernel / "kernel.json").write_text(json.dumps(spec))
     monkeypatch.setenv("JUPYTER_PATH", str(folder))
     return python
-
-
-@pytest.fixture
-def prefork_nbval(prefork_kernels):
-    """``pytest --nbval`` and its kernels from the server."""
-    return nbval_from(prefork_kernels)
-
-
-def nbval_from(python):
-    def run(path, *options):
-        named = ("--nbval-kernel-name", "python3", *options)
-        return learners.pytest_nbval(path, *named, python=python)
-
-    return run
 
 
 @pytest.fixture

@@ -119,15 +119,22 @@ def written(notebook, folder, name="mine.ipynb"):
     return folder / name
 
 
-def pytest_nbval(path, *options, python=(sys.executable, "-m")):
+def pytest_nbval(path, *options, python=None):
     """Run ``pytest --nbval`` as a teacher would.
+
+    Args:
+        path: a notebook, or a folder of them.
+        options: of pytest.
+        python: how a server runs a module, which starts the kernels too.
 
     Returns:
         The result of the process, and the points that it printed: of each
         notebook's exercises the sign, the points and their maximum.
     """
-    command = [*python, "pytest", "--nbval", "-q", "--tb=no"]
-    command += ["-p", "no:cacheprovider", "--rootdir", str(path.parent)]
+    command = [*(python or (sys.executable, "-m")), "pytest", "--nbval"]
+    command += ["-q", "--tb=no", "-p", "no:cacheprovider"]
+    command += ["--rootdir", str(path.parent)]
+    command += ["--nbval-kernel-name", "python3"] if python else []
     result = subprocess.run(
         [*command, *options, str(path)],
         cwd=path.parent,

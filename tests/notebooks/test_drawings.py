@@ -17,9 +17,12 @@ PAINT = re.compile(r' (?:fill|stroke)="([^"]*)"')
 ALLOWED = re.compile(r"none|currentColor|var\(--figure-\w+\)|url\(#[\w-]+\)")
 
 
-def figure_cell():
+def figure_cell(svg):
+    """The cell of a figure that has been drawn."""
     about = {"mystnb": {"figure": {"name": "fig-x", "caption": "…"}}}
-    return nbformat.v4.new_code_cell(CELL, metadata=about)
+    drawn = {"image/png": "", "image/svg+xml": svg}
+    outputs = [nbformat.v4.new_output("display_data", drawn)]
+    return nbformat.v4.new_code_cell(CELL, metadata=about, outputs=outputs)
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def chapter(tmp_path):
 
 def test_two_refreshes_draw_the_same_bytes(chapter, request):
     """In two kernels of other ancestors: no seed of hashes is the same."""
-    cell = figure_cell()
+    cell = figure_cell("")
     drawn = []
     for start in ("real", "prefork"):
         if start == "prefork" and sys.platform == "linux":
@@ -49,10 +52,8 @@ def test_two_refreshes_draw_the_same_bytes(chapter, request):
 
 
 def test_a_drawing_that_is_missing_or_old_is_noticed(chapter):
-    cell = figure_cell()
     svg = '<svg width="9"><g id="hatch" fill="url(#hatch)"/></svg>'
-    png = {"image/png": "", "image/svg+xml": svg}
-    cell.outputs = [nbformat.v4.new_output("display_data", png)]
+    cell = figure_cell(svg)
 
     def drift():
         lines = stored_drawings.drift([cell], chapter, notebooks.digest)
@@ -73,9 +74,7 @@ def test_a_drawing_that_is_missing_or_old_is_noticed(chapter):
 
 def test_outside_the_book_nothing_is_written(chapter):
     shutil.rmtree(chapter.parents[1] / "book")
-    cell = figure_cell()
-    png = {"image/png": "", "image/svg+xml": "<svg></svg>"}
-    cell.outputs = [nbformat.v4.new_output("display_data", png)]
+    cell = figure_cell("<svg></svg>")
     stored_drawings.store([cell], chapter, notebooks.digest)
     assert set(cell.outputs[0].data) == {"image/png"}
     assert [x.name for x in chapter.parents[1].iterdir()] == ["notebooks"]
@@ -83,12 +82,12 @@ def test_outside_the_book_nothing_is_written(chapter):
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_the_drawings_are_of_the_palette_and_lighter_than_the_pngs(key):
-    path = sources.notebook_path(key)
-    pngs, svgs = 0, 0
-    for cell in notebooks.read(path).cells:
-        for output in cell.get("outputs", []):
-            if "image/png" in output.get("data", {}):
-                pngs += len(output.data["image/png"]) * 3 // 4
+    path, svgs = sources.notebook_path(key), 0
+    pngs = sum(
+        len(output.get("data", {}).get("image/png", "")) * 3 // 4
+        for cell in notebooks.read(path).cells
+        for output in cell.get("outputs", [])
+    )
     for file in stored_drawings.folder(path).glob("*.svg"):
         text = file.read_text("utf-8")
         svgs += len(text.encode())

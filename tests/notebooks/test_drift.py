@@ -99,21 +99,24 @@ def test_a_chapter_is_fit_to_be_read_and_prints_no_wide_line(key, notebook):
             assert not drawn, "a table is a plot.Table: " + drawn[0]
 
 
-def test_drift_detects_a_changed_stub(key, notebook, tmp_path, monkeypatch):
+def changed(notebook, old, new):
+    """A copy whose first exercise is changed, and that exercise's cell."""
+    copied = copy.deepcopy(notebook)
+    cell = next(c for c in copied.cells if cells.exercise_id(c))
+    cell.source = cell.source.replace(old, new, 1)
+    return copied, cell
+
+
+def test_drift_detects_a_changed_stub(key, notebook, tmp_path):
     """The proof that drift can be seen."""
     path = tmp_path / "changed.ipynb"
-    changed = copy.deepcopy(notebook)
-    cell = next(c for c in changed.cells if cells.exercise_id(c))
-    cell.source = cell.source.replace("def ", "def other_", 1)
-    notebooks.write(changed, path)
+    notebooks.write(changed(notebook, "def ", "def other_")[0], path)
     assert any("the stub" in line for line in notebooks.drift(path))
 
 
 def test_refresh_refuses_to_overwrite_a_learners_work(key, notebook, tmp_path):
     path = tmp_path / sources.notebook_path(key).name
-    mine = copy.deepcopy(notebook)
-    cell = next(c for c in mine.cells if cells.exercise_id(c))
-    cell.source = cell.source.replace("raise NotImplementedError", "return 1")
+    mine, cell = changed(notebook, "raise NotImplementedError", "return 1")
     notebooks.write(mine, path)
     before = path.read_bytes()
     with pytest.raises(notebooks.Edited, match=cells.exercise_id(cell)):
@@ -121,10 +124,8 @@ def test_refresh_refuses_to_overwrite_a_learners_work(key, notebook, tmp_path):
     assert path.read_bytes() == before
 
 
-def test_refresh_renews_a_stub_whose_task_has_changed(key, notebook, tmp_path):
+def test_refresh_renews_a_stub_whose_task_has_changed(key, notebook):
     """An old stub that nobody has touched is no learner's work."""
-    old = copy.deepcopy(notebook)
-    cell = next(c for c in old.cells if cells.exercise_id(c))
-    cell.source = cell.source.replace('"""', '"""Once upon a time. ', 1)
+    old, cell = changed(notebook, '"""', '"""Once upon a time. ')
     cell.metadata["attn"] = {"stub": notebooks.digest(cell.source)}
     assert notebooks.edited_stubs(old) == []

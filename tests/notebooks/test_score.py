@@ -35,13 +35,17 @@ KINDS = {"mask": {**FEW, "mixed": ("saved",)}, "sdp": FEW, "fwd": FEW}
 def in_state(key, state):
     """The notebook, and the points that it has earned."""
     notebook = short(key)
-    names, worth = ids(notebook), points(notebook)
-    every = {"half": names[::2], "mixed": names[1::2], "solved": names}
-    right = every.get(state, [])
-    wrong = {"wrong": names, "mixed": names[::2]}.get(state, [])
+    names = ids(notebook)
+    right, wrong = {
+        "untouched": ((), ()),
+        "half": (names[::2], ()),
+        "mixed": (names[1::2], names[::2]),
+        "wrong": ((), names),
+        "solved": (names, ()),
+    }[state]
     return answered(notebook, right, wrong), {
         name: ("✓" if name in right else "✗", x * (name in right), x)
-        for name, x in worth.items()
+        for name, x in points(notebook).items()
     }
 
 
