@@ -90,10 +90,10 @@ def listen(address: str) -> socket.socket:
 
 def serve(requests: socket.socket, users: socket.socket) -> None:
     """Fork for each request, and run it there; end with the last user."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # none is waited for
     connected = {users.accept()[0]}
     while connected:
         ready, _, _ = select.select([requests, users, *connected], [], [])
-        _reap()
         connected -= set(ready)  # a user says nothing but that it ends
         if users in ready:
             connected.add(users.accept()[0])
@@ -105,6 +105,7 @@ def serve(requests: socket.socket, users: socket.socket) -> None:
         request.close()
     else:
         os._exit(0)  # the last user has left
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     requests.close()
     users.close()
     module = _received(request)
@@ -113,13 +114,6 @@ def serve(requests: socket.socket, users: socket.socket) -> None:
         os._exit(_watch(child, request))
     request.close()
     _become(module)
-
-
-def _reap() -> None:
-    """Forget the processes that have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
 
 
 def _received(request: socket.socket) -> dict:

@@ -44,10 +44,10 @@ CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(c => ({
     said: (c.model.outputs?.toJSON() ?? []).map(
         o => [].concat(o.text ?? o.data?.["text/plain"] ?? o.evalue ?? "")
             .join("")).join("")}))"""
-READY = """() => window.jupyterapp?.shell.currentWidget?.content?.widgets
-    && jupyterapp.shell.currentWidget.sessionContext.isReady"""
-IDLE = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
-IDLE += " === 'idle'"
+SESSION = "jupyterapp.shell.currentWidget.sessionContext"
+READY = "() => window.jupyterapp?.shell.currentWidget?.content?.widgets"
+READY += f" && {SESSION}.isReady"
+IDLE = f"{SESSION}.session.kernel.status === 'idle'"
 GO_TO = """id => {
     const shown = jupyterapp.shell.currentWidget.content;
     shown.deselectAll();
@@ -57,11 +57,10 @@ GO_TO = """id => {
     shown.mode = "command"}"""
 SHOWN = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 ACTIVE = f"{SHOWN} .jp-Cell.jp-mod-active"
-RENDERED = """() => jupyterapp.shell.currentWidget.content.widgets
-    .filter(c => c.model.type === "markdown")
-    .every(c => c.node.querySelector(".jp-RenderedMarkdown")?.innerHTML)"""
-TEXTS = """() => jupyterapp.shell.currentWidget.content.widgets
+TEXTS = """jupyterapp.shell.currentWidget.content.widgets
     .filter(c => c.model.type === "markdown").map(c => c.node)"""
+RENDERED = f"""() => {TEXTS}.every(
+    x => x.querySelector(".jp-RenderedMarkdown")?.innerHTML)"""
 IN_VIEW = """id => {
     const shown = jupyterapp.shell.currentWidget?.content;
     const cell = shown?.widgets?.find(c => c.model.id === id);
@@ -76,19 +75,16 @@ def lab(folder, home):
     config.mkdir(parents=True, exist_ok=True)
     exposed = {"LabApp": {"expose_app_in_browser": True}}
     (config / "jupyter_lab_config.json").write_text(json.dumps(exposed))
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTEST", "JUPYTER"))
-    }
-    environment |= {"HOME": str(home), "JUPYTER_CONFIG_DIR": str(config)}
-    environment |= {"BROWSER": "true", "PYTHONPATH": os.getcwd()}
+    ours = ("PYTEST", "JUPYTER")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    clean |= {"HOME": str(home), "JUPYTER_CONFIG_DIR": str(config)}
+    clean |= {"BROWSER": "true", "PYTHONPATH": os.getcwd()}
     # Not the file of an earlier start: that one may still be saying good-bye.
     said = home / f"said-{time.time_ns()}.txt"
     with said.open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "attn", "lab", str(folder), "--port=0"],
-            env=environment,
+            env=clean,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -225,12 +221,11 @@ def first_look(learner):
     shown = learner.tab.evaluate(CELLS)
     learner.sees(shown[0]["id"], "What keeps the query from it?")
     learner.tab.wait_for_function(RENDERED)
-    texts = learner.tab.evaluate(f"() => ({TEXTS})().map(x => x.textContent)")
+    texts = learner.tab.evaluate(f"{TEXTS}.map(x => x.textContent)")
     assert len(texts) > 50
     assert [text for text in texts if MYST.search(text)] == []
-    closed = "x => x.querySelectorAll('details:not([open]) p').length > 0"
-    folded = learner.tab.evaluate(f"() => ({TEXTS})().some({closed})")
-    assert folded
+    closed = "x => x.querySelector('details:not([open]) p')"
+    assert learner.tab.evaluate(f"{TEXTS}.some({closed})")
 
 
 def it_begins_at_the_start_page(learner):
