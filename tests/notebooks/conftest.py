@@ -34,8 +34,8 @@ def only_committed_chapters(request):
 @cache
 def edited_in(key):
     """How many stubs of a chapter are not as they were."""
-    notebook = notebooks.read(sources.notebook_path(key))
-    return len(notebooks.edited_stubs(notebook))
+    path = sources.notebook_path(key)
+    return len(notebooks.edited_stubs(notebooks.read(path)))
 
 
 @contextmanager

@@ -25,6 +25,7 @@ def is_exhibit(cell):
     return "raises-exception" in cell.metadata.get("tags", [])
 
 
+@pytest.fixture(scope="module")
 def exhibits(museum):
     """For each failing cell: itself, and the cells up to the next one."""
     at = [i for i, cell in enumerate(museum.cells) if is_exhibit(cell)]
@@ -38,9 +39,9 @@ def test_every_exhibit_fails_and_nothing_else_does(museum):
     assert list(flaws(museum)) == []
 
 
-def test_every_exhibit_has_its_reason_and_its_repair(museum):
-    assert len(exhibits(museum)) >= 30
-    for broken, *rest in exhibits(museum):
+def test_every_exhibit_has_its_reason_and_its_repair(exhibits):
+    assert len(exhibits) >= 30
+    for broken, *rest in exhibits:
         text = "".join(c.source for c in rest if c.cell_type == "markdown")
         assert "**Why.**" in text, broken.source
         assert text.count("**Repaired.**") == 1, broken.source
@@ -54,9 +55,11 @@ def source(exhibit):
     return found
 
 
-def test_every_exhibit_has_its_source_or_says_where_it_was_invented(museum):
+def test_every_exhibit_has_its_source_or_says_where_it_was_invented(
+    museum, exhibits
+):
     """And the first page counts them right."""
-    sources = [source(exhibit) for exhibit in exhibits(museum)]
+    sources = [source(exhibit) for exhibit in exhibits]
     found = [x for x in sources if x.startswith("Found here")]
     invented = [x for x in sources if x.startswith("Invented here")]
     public = [x for x in sources if x not in found + invented]
@@ -72,9 +75,9 @@ def test_every_exhibit_has_its_source_or_says_where_it_was_invented(museum):
         assert f" {len(sources)} faults" in text
 
 
-def test_the_index_has_every_exhibit_and_every_fact(museum):
+def test_the_index_has_every_exhibit_and_every_fact(museum, exhibits):
     index = indexed(museum)
-    assert len(index) == len(exhibits(museum))
+    assert len(index) == len(exhibits)
     for exhibit in index:
         assert re.fullmatch(r"bug-[a-z0-9-]+", exhibit["label"])
         assert set(FACTS) | {"title"} == set(exhibit)
@@ -86,7 +89,7 @@ def test_the_index_has_every_exhibit_and_every_fact(museum):
     assert abs(silent - 3 / 4) < 0.05
     assert "Three quarters raise nothing" in last
     for kind in ("found here", "invented here"):
-        starts = [source(x).lower().startswith(kind) for x in exhibits(museum)]
+        starts = [source(x).lower().startswith(kind) for x in exhibits]
         assert [x["source"] == kind for x in index] == starts
 
 
