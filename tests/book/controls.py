@@ -1,9 +1,11 @@
 """Move the controls of a figure, and read its words."""
 
+import json
 import re
 
 import pytest
 
+from book.figures.bake import FOLDER
 from tests.book.conftest import Visit
 from tests.book.pages import FIGURES
 
@@ -33,6 +35,25 @@ def opened_figure(name, theme="dark", width=390, motion=None):
             yield seen.tab.locator(f"[data-touch={name}]")
 
     return figure
+
+
+def put(figure, **values):
+    """Move controls to values at once, in order; a blank is ``_``."""
+    named = [[name.replace("_", " "), x] for name, x in values.items()]
+    figure.evaluate(
+        f"(place, named) => {{ {PUT} named.forEach(x => put(...x)); }}", named
+    )
+
+
+def heard(figure):
+    """Return what a figure says."""
+    return figure.locator("[aria-live]").inner_text().replace("\xa0", " ")
+
+
+def baked(name):
+    """Return the numbers of a figure."""
+    text = (FOLDER / f"{name}.data.js").read_text("utf-8")
+    return json.loads(text.partition(" = ")[2].rstrip(";\n"))
 
 
 def press_to(figure, label, value):

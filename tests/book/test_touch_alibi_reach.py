@@ -6,11 +6,12 @@ import torch
 import attn
 from book.figures.alibi_reach import HEADS, LENGTH
 from tests.book.controls import (
-    PUT,
     drag,
+    heard,
     numbers_of,
     opened_figure,
     press_to,
+    put,
 )
 
 pytestmark = pytest.mark.browser
@@ -19,20 +20,8 @@ pytestmark = pytest.mark.browser
 reach = opened_figure("alibi_reach")
 
 
-TURN = f"""(place, [heads, query, keys]) => {{
-    {PUT}
-    put("heads", heads);
-    put("query at", query);
-    put("keys", keys);
-}}"""
-
-
 def turn(figure, heads, query, keys="before"):
-    figure.evaluate(TURN, [heads, query, keys])
-
-
-def heard(figure):
-    return figure.locator("[aria-live]").inner_text()
+    put(figure, heads=heads, query_at=query, keys=keys)
 
 
 def shown(figure):

@@ -8,16 +8,13 @@ import torch
 
 from attn.data import minilm
 from tests.book.conftest import Visit
+from tests.book.controls import heard
 from tests.book.pages import FIGURES, exhaustive_but
 from tests.book.test_browser import sideways_overflow
 from tests.book.test_touch import NEEDS
 
 pytestmark = pytest.mark.browser
 FRONT = "book/intro"
-
-
-def heard(figure):
-    return figure.locator("[aria-live]").inner_text().replace("\xa0", " ")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from book.figures.block_tiles import IDS, LENGTH, MASKS
 from tests.book.controls import (
     PUT,
     drag,
+    heard,
     numbers_of,
     opened_figure,
     press_to,
@@ -66,20 +67,19 @@ def test_block_kinds_equal_those_of_the_shown_block_mask(tiles):
 def test_one_painted_pair_makes_an_empty_block_partial(tiles):
     tiles.evaluate(STATES, [["causal()", 4]])
     press_to(tiles, "block size", 6)
-    heard = tiles.locator("[aria-live]")
-    before = numbers_of(heard.inner_text())
+    before = numbers_of(heard(tiles))
     board = tiles.locator(".touch-board")
     board.focus()
     for _ in range(LENGTH):
         board.press("ArrowRight")
         board.press("ArrowUp")
     board.press(" ")
-    after = numbers_of(heard.inner_text())
+    after = numbers_of(heard(tiles))
     assert after[1] == before[1] + 1
     assert after[2] == before[2] - 1
     assert tiles.locator("code").inner_text() == "painted by hand"
     board.press(" ")
-    assert numbers_of(heard.inner_text()) == before
+    assert numbers_of(heard(tiles)) == before
 
 
 # Where pairs are on the board: the middle of the cell of a query and a key.

@@ -6,7 +6,13 @@ import torch
 import attn
 from attn import distributed
 from book.figures.ring_turn import LAYOUTS, RANKS, SIZES, owners, sent
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import (
+    PUT,
+    heard,
+    numbers_of,
+    opened_figure,
+    press_to,
+)
 
 ring = opened_figure("ring_turn")
 
@@ -83,10 +89,7 @@ def test_arrow_keys_turn_the_ring(ring):
     ring.evaluate(STATE, [4, True, True])
     press_to(ring, "step", 1)
     press_to(ring, "step", 3)
-    assert (
-        "rank 0 has the keys of rank 2"
-        in ring.locator("[aria-live]").inner_text()
-    )
+    assert "rank 0 has the keys of rank 2" in heard(ring)
     code = ring.locator("code").inner_text()
     assert eval(code, {"attn": attn}).tolist() == [0, 7]
 

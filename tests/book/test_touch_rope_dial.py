@@ -11,9 +11,11 @@ from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
 from tests.book.controls import (
     PUT,
     drag,
+    heard,
     numbers_of,
     opened_figure,
     press_to,
+    put,
 )
 
 pytestmark = pytest.mark.browser
@@ -22,20 +24,9 @@ pytestmark = pytest.mark.browser
 dial = opened_figure("rope_dial", motion="reduce")
 
 
-TURN = f"""(place, [m, n]) => {{
-    {PUT}
-    put("key at n", 0);
-    put("query at m", m);
-    put("key at n", n);
-}}"""
-
-
 def turn(figure, m, n):
-    figure.evaluate(TURN, [m, n])
-
-
-def heard(figure):
-    return figure.locator("[aria-live]").inner_text()
+    put(figure, key_at_n=0)
+    put(figure, query_at_m=m, key_at_n=n)
 
 
 def terms(figure):
@@ -53,9 +44,11 @@ def hands(figure):
 TURNS = f"""(place, [law, turns]) => {{
     {PUT}
     put("law", law);
-    return turns.map(([content, ...positions]) => {{
+    return turns.map(([content, m, n]) => {{
         put("query and key", content);
-        ({TURN})(place, positions);
+        put("key at n", 0);
+        put("query at m", m);
+        put("key at n", n);
         return [place.querySelector("code").textContent,
             place.querySelector("[aria-live]").textContent,
             [...place.querySelectorAll(".clock text:last-child")].map(
@@ -97,20 +90,14 @@ PRESSED = """(place, times) => Array.from({length: times}, () => {
 
 
 def test_moving_both_rotates_the_hands_and_changes_no_term(dial):
-    dial.get_by_role("combobox", name="query and key").select_option(
-        "two at random"
-    )
+    put(dial, query_and_key="two at random")
     turn(dial, 40, 7)
-    before, shown, (*_, score) = (
-        hands(dial),
-        terms(dial),
-        numbers_of(heard(dial).partition(", the sum")[0]),
-    )
+    before, shown = hands(dial), terms(dial)
+    *_, score = numbers_of(heard(dial).partition(", the sum")[0])
     dial.get_by_role("button", name="Move both").press("Enter")
     assert "Both moved by 16, to 56 and 23" in heard(dial)
-    assert f"The score is {score:.3f}, as before".replace("-", "−") in heard(
-        dial
-    )
+    said = f"The score is {score:.3f}, as before".replace("-", "−")
+    assert said in heard(dial)
     assert terms(dial) == shown
     now = hands(dial)
     # The slowest pairs turn by less than is drawn.
@@ -148,25 +135,16 @@ def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
         assert shown == untrained
         announced = heard(dial).partition("in pairs")[2]
         assert numbers_of(announced.rstrip(".")) == untrained
-    assert len(new_pairs("as trained", distance)) == (
-        0 if distance == 63 else 5
-    )
+    count = 0 if distance == 63 else 5
+    assert len(new_pairs("as trained", distance)) == count
 
 
 def test_a_hand_that_is_turned_moves_its_position(dial):
     """By as many radians as there are positions, on the clock of pair 0."""
-    dial.get_by_role("combobox", name="law").select_option("as trained")
-    dial.get_by_role("combobox", name="query and key").select_option(
-        "the same"
-    )
+    put(dial, law="as trained", query_and_key="the same")
     turn(dial, 20, 12)
-    x, y = (
-        float(n)
-        for n in dial.locator(".clock .q")
-        .first.get_attribute("d")
-        .partition("L")[2]
-        .split()
-    )
+    hand = dial.locator(".clock .q").first.get_attribute("d")
+    x, y = map(float, hand.partition("L")[2].split())
     start, radius = math.atan2(-y, x), 0.4
     turns = [start + 0.25 * step for step in range(13)]  # three radians
     path = [

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attn import plot
+from tests.book.controls import heard
 from tests.book.pages import exhaustive_but
 from tests.book.test_browser import AXE, FOUND
 
@@ -41,10 +42,6 @@ def opened(offline, tmp_path):
         return tab
 
     return open_page
-
-
-def heard(tab):
-    return tab.locator("[aria-live]").inner_text().replace("\xa0", " ")
 
 
 def head(tab, layer, head):
