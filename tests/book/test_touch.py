@@ -12,7 +12,7 @@ import attn
 from attn.data import minilm, smollm
 from attn.publishing import touch
 from book.figures import bake, mask_workbench, sentence
-from tests.book.controls import PUT, heard, opened_figure
+from tests.book.controls import PUT, opened_figure
 from tests.book.pages import FIGURES, ROOT, chapters
 
 NEEDS = {
@@ -140,12 +140,12 @@ def test_the_workbench_shows_the_weights_of_its_expression(workbench):
 def test_the_workbench_announces_changes_by_keyboard(workbench):
     workbench.locator(".touch-board").focus()
     workbench.page.keyboard.press("ArrowUp")  # not in the last row
-    before = heard(workbench)
+    before = workbench.heard()
     workbench.page.keyboard.press("ArrowDown")
-    assert heard(workbench) != before
+    assert workbench.heard() != before
     workbench.get_by_label("padding").check()
     workbench.get_by_label("q_offset").fill("6")
     workbench.get_by_label("window", exact=True).fill("1")
     for name in ("sinks", "prefix"):
         workbench.get_by_label(name).fill("0")
-    assert "Dead rows" in heard(workbench)
+    assert "Dead rows" in workbench.heard()

@@ -7,14 +7,7 @@ import torch
 
 from attn import masks
 from book.figures.key_choice import BLOCK, PAIRS
-from tests.book.controls import (
-    PUT,
-    baked,
-    heard,
-    numbers_of,
-    opened_figure,
-    press_to,
-)
+from tests.book.controls import PUT, baked, numbers_of, opened_figure
 
 pytestmark = pytest.mark.browser
 
@@ -74,7 +67,7 @@ def test_the_keys_that_are_read_equal_those_that_attn_chooses(choice, way):
         )
         number = BLOCK * budget if way != 2 else budget
         assert str(number) in code
-        said = numbers_of(heard(choice))
+        said = numbers_of(choice.heard())
         kept = 100 * (weights * keep)[question - 1].sum().item()
         right = sum(keep[i, at].item() for i, at in enumerate(place))
         assert said[:3] == [question, PAIRS + question, sum(read)]
@@ -93,6 +86,6 @@ def test_an_indexer_reads_more_answers_than_a_mean_with_16_keys(choice):
 
 def test_the_budget_moves_by_arrow_keys(choice):
     choice.evaluate(STATE, [2, 20, 2])
-    before = heard(choice)
-    press_to(choice, "keys read", 3)
-    assert heard(choice) != before
+    before = choice.heard()
+    choice.press_to("keys read", 3)
+    assert choice.heard() != before

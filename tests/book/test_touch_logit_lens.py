@@ -7,14 +7,7 @@ import pytest
 from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.logit_lens import GUESSES, QUESTIONS, WORDS
-from tests.book.controls import (
-    PUT,
-    baked,
-    heard,
-    numbers_of,
-    opened_figure,
-    press_to,
-)
+from tests.book.controls import PUT, baked, numbers_of, opened_figure
 
 #: Everything that the figure shows, in each of some states.
 STATES = f"""(place, states) => states.map(([question, word, block]) => {{
@@ -127,8 +120,8 @@ def test_every_state_shows_the_numbers_of_its_expression(lens):
 @pytest.mark.browser
 def test_arrow_keys_move_the_lens_from_block_to_block(lens):
     for block, words in ((1, "After block 1 of 30"), (0, "Before the first")):
-        press_to(lens, "blocks so far", block)
-        assert heard(lens).startswith(words)
+        lens.press_to("blocks so far", block)
+        assert lens.heard().startswith(words)
 
 
 @pytest.mark.browser

@@ -4,14 +4,13 @@ import itertools
 import random
 
 import pytest
-import torch
 
 import attn
 from attn.functional import tiled
 from book.figures.online_softmax import ORDERS, SCORES, VALUES
 from book.figures.tile_walk import tensors
 from tests.book.conftest import Visit
-from tests.book.controls import PUT, drag, heard, numbers_of, press_to
+from tests.book.controls import PUT, Figure, numbers_of
 from tests.book.pages import FIGURES, ROOT
 
 pytestmark = pytest.mark.browser
@@ -27,7 +26,7 @@ def chapter(browser, address):
 
 def figure_of(chapter, name, motion):
     chapter.emulate_media(reduced_motion=motion)
-    return chapter.locator(f"[data-touch={name}]")
+    return Figure(chapter.locator(f"[data-touch={name}]"))
 
 
 def test_the_figure_has_the_scores_of_the_chapter():
@@ -38,9 +37,9 @@ def test_the_figure_has_the_scores_of_the_chapter():
 def test_the_chapter_opens_at_a_score_that_lifts_the_maximum(visit):
     """The first screen shows the idea: the sum shrinks, halfway through."""
     with visit(FIGURES["online_softmax"]) as seen:
-        figure = seen.tab.locator("[data-touch=online_softmax]")
+        figure = Figure(seen.tab.locator("[data-touch=online_softmax]"))
         key = int(figure.get_by_label("key", exact=True).input_value())
-        said = heard(figure)
+        said = figure.heard()
     assert len(SCORES) / 2 <= key < len(SCORES)
     assert f"Score {SCORES[key - 1]} lifts" in said and "shrinks" in said
 
@@ -87,7 +86,7 @@ def test_the_running_state_equals_attns_online_softmax(chapter):
             assert place == pytest.approx(out[0, 0].tolist(), abs=0.001)
             heights.append(drawn / total.item())
         whole = SCORES.double().softmax(0) @ VALUES.double()
-        said = numbers_of(heard(figure))[-2:]
+        said = numbers_of(figure.heard())[-2:]
         assert said == pytest.approx(whole.tolist(), abs=0.0051)
     assert max(heights) == pytest.approx(min(heights), rel=0.05)
 
@@ -103,9 +102,9 @@ def test_the_rescaled_sum_is_animated_unless_motion_is_reduced(chapter):
     for motion in ("reduce", "no-preference"):
         figure = figure_of(chapter, "online_softmax", motion)
         figure.get_by_label("order").select_option(next(iter(ORDERS)))
-        press_to(figure, "key", 2)
+        figure.press_to("key", 2)
         drawn[motion] = figure.evaluate(STEP)
-        assert "shrinks" in heard(figure)
+        assert "shrinks" in figure.heard()
     assert drawn["no-preference"] > drawn["reduce"] + 1
     for _ in range(100):  # it takes a second
         if figure.evaluate(DRAWN) == drawn["reduce"]:
@@ -117,9 +116,9 @@ def test_the_rescaled_sum_is_animated_unless_motion_is_reduced(chapter):
 
 def test_the_keys_read_so_far_are_dragged(chapter):
     figure = figure_of(chapter, "online_softmax", "reduce")
-    press_to(figure, "key", 2)
+    figure.press_to("key", 2)
     columns = figure.locator(".online").first
-    drag(figure, columns, (0.2, 0.5), ((16 + 4.5 * 41) / 348, 0.5))
+    figure.drag(columns, (0.2, 0.5), ((16 + 4.5 * 41) / 348, 0.5))
     assert figure.get_by_label("key", exact=True).input_value() == "5"
 
 

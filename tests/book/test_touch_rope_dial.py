@@ -8,15 +8,7 @@ import torch
 
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
-from tests.book.controls import (
-    PUT,
-    drag,
-    heard,
-    numbers_of,
-    opened_figure,
-    press_to,
-    put,
-)
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 pytestmark = pytest.mark.browser
 
@@ -25,8 +17,8 @@ dial = opened_figure("rope_dial", motion="reduce")
 
 
 def turn(figure, m, n):
-    put(figure, key_at_n=0)
-    put(figure, query_at_m=m, key_at_n=n)
+    figure.put(key_at_n=0)
+    figure.put(query_at_m=m, key_at_n=n)
 
 
 def terms(figure):
@@ -90,14 +82,14 @@ PRESSED = """(place, times) => Array.from({length: times}, () => {
 
 
 def test_moving_both_rotates_the_hands_and_changes_no_term(dial):
-    put(dial, query_and_key="two at random")
+    dial.put(query_and_key="two at random")
     turn(dial, 40, 7)
     before, shown = hands(dial), terms(dial)
-    *_, score = numbers_of(heard(dial).partition(", the sum")[0])
+    *_, score = numbers_of(dial.heard().partition(", the sum")[0])
     dial.get_by_role("button", name="Move both").press("Enter")
-    assert "Both moved by 16, to 56 and 23" in heard(dial)
+    assert "Both moved by 16, to 56 and 23" in dial.heard()
     said = f"The score is {score:.3f}, as before".replace("-", "−")
-    assert said in heard(dial)
+    assert said in dial.heard()
     assert terms(dial) == shown
     now = hands(dial)
     # The slowest pairs turn by less than is drawn.
@@ -109,10 +101,10 @@ def test_moving_both_rotates_the_hands_and_changes_no_term(dial):
 
 def test_the_key_is_never_after_the_query(dial):
     turn(dial, 20, 18)
-    press_to(dial, "key at n", 22)
-    assert numbers_of(heard(dial))[:3] == [22, 22, 0]
-    press_to(dial, "query at m", 19)
-    assert numbers_of(heard(dial))[:3] == [19, 19, 0]
+    dial.press_to("key at n", 22)
+    assert numbers_of(dial.heard())[:3] == [22, 22, 0]
+    dial.press_to("query at m", 19)
+    assert numbers_of(dial.heard())[:3] == [19, 19, 0]
 
 
 def new_pairs(law, distance):
@@ -133,7 +125,7 @@ def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
             "all => all.flatMap((e, i) => e.matches('.new') ? [i] : [])"
         )
         assert shown == untrained
-        announced = heard(dial).partition("in pairs")[2]
+        announced = dial.heard().partition("in pairs")[2]
         assert numbers_of(announced.rstrip(".")) == untrained
     count = 0 if distance == 63 else 5
     assert len(new_pairs("as trained", distance)) == count
@@ -141,7 +133,7 @@ def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
 
 def test_a_hand_that_is_turned_moves_its_position(dial):
     """By as many radians as there are positions, on the clock of pair 0."""
-    put(dial, law="as trained", query_and_key="the same")
+    dial.put(law="as trained", query_and_key="the same")
     turn(dial, 20, 12)
     hand = dial.locator(".clock .q").first.get_attribute("d")
     x, y = map(float, hand.partition("L")[2].split())
@@ -150,16 +142,16 @@ def test_a_hand_that_is_turned_moves_its_position(dial):
     path = [
         (0.5 + radius * math.cos(a), 0.5 - radius * math.sin(a)) for a in turns
     ]
-    drag(dial, dial.locator(".clock circle").first, *path)
-    assert numbers_of(heard(dial))[:2] == [23, 12]
+    dial.drag(dial.locator(".clock circle").first, *path)
+    assert numbers_of(dial.heard())[:2] == [23, 12]
 
 
 def test_the_distance_is_dragged_along_the_curve(dial):
     turn(dial, 20, 12)
-    drag(dial, dial.locator(".dial").nth(1), (0.1, 0.5), (14 / 348, 0.5))
-    assert numbers_of(heard(dial))[:3] == [12, 12, 0]
-    drag(dial, dial.locator(".dial").nth(1), (0.1, 0.5), (1, 0.5))
-    assert numbers_of(heard(dial))[2] == int(TRAINED * FACTOR) - 1
+    dial.drag(dial.locator(".dial").nth(1), (0.1, 0.5), (14 / 348, 0.5))
+    assert numbers_of(dial.heard())[:3] == [12, 12, 0]
+    dial.drag(dial.locator(".dial").nth(1), (0.1, 0.5), (1, 0.5))
+    assert numbers_of(dial.heard())[2] == int(TRAINED * FACTOR) - 1
 
 
 def thumb(slider):

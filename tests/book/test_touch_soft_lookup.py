@@ -10,14 +10,7 @@ import attn
 from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
-from tests.book.controls import (
-    drag,
-    heard,
-    numbers_of,
-    opened_figure,
-    press_to,
-    put,
-)
+from tests.book.controls import numbers_of, opened_figure
 
 WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
     [...board.querySelectorAll(".reading")].map(
@@ -44,7 +37,7 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
     each = torch.eye(len(hours), dtype=torch.float64)
     for _ in range(12):
         bandwidth, query = choose.randrange(21), choose.randint(0, 96)
-        put(lookup, bandwidth=bandwidth, query_at=query)
+        lookup.put(bandwidth=bandwidth, query_at=query)
         names = {"attn": attn, "torch": torch, "clock": clock}
         first, last = lookup.locator("code").inner_text().split("\n")
         exec(first, names | {"hours": hours}, names)
@@ -53,7 +46,7 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
         weights = eval(
             last.replace("[:, None]", ""), names | {"degrees": each}
         )
-        announced = numbers_of(heard(lookup).partition("temperature")[2])[1]
+        announced = numbers_of(lookup.heard().partition("temperature")[2])[1]
         assert announced == pytest.approx(guess, abs=0.006)
         for shown in lookup.evaluate(WEIGHTS):
             got = torch.tensor(shown, dtype=torch.float64)
@@ -62,20 +55,20 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
 
 @pytest.mark.browser
 def test_arrow_keys_move_the_query_and_bandwidth_sets_how_many_count(lookup):
-    press_to(lookup, "query at", int(12 / STEP) + 2)
-    assert heard(lookup).startswith("At 12:30, with bandwidth")
+    lookup.press_to("query at", int(12 / STEP) + 2)
+    assert lookup.heard().startswith("At 12:30, with bandwidth")
     _, degrees = readings()
-    put(lookup, bandwidth=len(BANDWIDTHS) - 1)
-    many = numbers_of(heard(lookup))[-1]
+    lookup.put(bandwidth=len(BANDWIDTHS) - 1)
+    many = numbers_of(lookup.heard())[-1]
     assert many == pytest.approx(len(degrees), abs=0.1)
-    put(lookup, bandwidth=0)
-    assert numbers_of(heard(lookup))[-1] < 2
+    lookup.put(bandwidth=0)
+    assert numbers_of(lookup.heard())[-1] < 2
 
 
 @pytest.mark.browser
 def test_the_query_is_dragged_along_the_curve_and_round_the_clock(lookup):
     curve, face = lookup.locator(".lookup").all()
-    drag(lookup, curve, (0.5, 0.5), ((22 + 314 / 4) / 348, 0.5))
-    assert heard(lookup).startswith("At 6:00")
-    drag(lookup, face, (0.5, 0.9), (0.2, 114 / 232))
-    assert heard(lookup).startswith("At 18:00")
+    lookup.drag(curve, (0.5, 0.5), ((22 + 314 / 4) / 348, 0.5))
+    assert lookup.heard().startswith("At 6:00")
+    lookup.drag(face, (0.5, 0.9), (0.2, 114 / 232))
+    assert lookup.heard().startswith("At 18:00")

@@ -14,21 +14,14 @@ from book.figures.split_kv import (
     cache_bytes,
     microseconds,
 )
-from tests.book.controls import (
-    PUT,
-    heard,
-    numbers_of,
-    opened_figure,
-    press_to,
-    put,
-)
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 split = opened_figure("split_kv", motion="reduce")
 
 
 def turn(figure, splits, heads=3, held=0, keys=2):
-    put(figure, splits=splits, key_heads=heads)
-    put(figure, programs_a_processor=held, keys=keys)
+    figure.put(splits=splits, key_heads=heads)
+    figure.put(programs_a_processor=held, keys=keys)
 
 
 # The picture at a moment: parts of the keys that are read, if not to the end,
@@ -58,7 +51,7 @@ def test_programs_waves_bytes_and_time_equal_their_formulas(
     cache = eval(split.locator("code").inner_text(), {"attn": attn})
     parts = 2 * splits * HEADS * (HEAD_DIM + 1) * 4
     busy, more = 100 * programs / (waves * room), 100 * parts / cache
-    announced = numbers_of(heard(split))
+    announced = numbers_of(split.heard())
     assert announced[:5] == [splits, 2**heads, programs, waves, last]
     assert abs(announced[5] - busy) <= 0.5
     assert abs(announced[6] - more) <= 0.051
@@ -96,9 +89,9 @@ def test_a_gpu_that_is_busy_takes_the_time_of_its_bytes():
 @pytest.mark.browser
 def test_one_split_too_many_leaves_half_of_the_processors_idle(split):
     turn(split, 16)
-    before = numbers_of(heard(split))
-    press_to(split, "splits", 17)
-    after = numbers_of(heard(split))
+    before = numbers_of(split.heard())
+    split.press_to("splits", 17)
+    after = numbers_of(split.heard())
     assert before[5] > 95
     assert after[5] < before[5] * 0.6
     assert after[7] > before[7] * 1.8
@@ -122,10 +115,10 @@ def test_waves_drain_one_after_the_other_and_then_the_parts_are_merged(split):
 
 @pytest.mark.browser
 def test_a_step_runs_until_paused_and_not_where_motion_is_unwelcome(split):
-    press_to(split, "splits", 3)
+    split.press_to("splits", 3)
     assert split.get_by_role("button", name="Run").is_visible()
     split.page.emulate_media(reduced_motion="no-preference")
-    press_to(split, "splits", 2)
+    split.press_to("splits", 2)
     pause = split.get_by_role("button", name="Pause")
     time = split.get_by_label("time", exact=True)
     assert int(time.input_value()) < 100
@@ -146,4 +139,4 @@ def test_a_press_on_the_curve_chooses_the_splits(split):
     curve = split.locator(".curve").bounding_box()
     at = curve["x"] + 15 / 63 * curve["width"], curve["y"] + 20
     split.page.mouse.click(*at)
-    assert numbers_of(heard(split))[0] == 16
+    assert numbers_of(split.heard())[0] == 16

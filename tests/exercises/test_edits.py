@@ -42,7 +42,11 @@ DEEP = "-     y = y + 0\n+     y = y + 1\n+     y = y + 1"
         ("- x * times\n+ x + times", 5, 7),
         ("- int = 2\n+ int = 3", 5, 15),
         # An edit may span lines, and another may follow.
-        ("- if y:\n-     y = y + 0\n+ y += 1\n- return y\n+ return -y", 5, -11),
+        (
+            "- if y:\n-     y = y + 0\n+ y += 1\n- return y\n+ return -y",
+            5,
+            -11,
+        ),
         # Lines are removed where nothing replaces them.
         ("- x * times\n+ x\n-  + 0", 5, 5),
         # One line may become several, at any depth.

@@ -32,7 +32,8 @@ def shortened(notebook):
         if cell.cell_type == "code" and (
             cells.exercise_id(cell)
             or cells.checked_id(cell)
-            or not begun and not other.search(cell.source)
+            or not begun
+            and not other.search(cell.source)
             or given.intersection(re.findall(r"(?m)^def (\w+)", cell.source))
         ):
             keep.append(cell)
@@ -108,7 +109,8 @@ def flaws(notebook):
             if (
                 notebooks.PLACE.search(text)
                 or output.get("name") == "stderr"
-                or is_error and "raises-exception" not in tags
+                or is_error
+                and "raises-exception" not in tags
             ):
                 yield text
 

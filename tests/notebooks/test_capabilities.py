@@ -60,9 +60,9 @@ def servers(shared):
 
 @pytest.fixture
 def nbval_at(servers, tmp_path, tmp_path_factory, monkeypatch):
-    """``pytest --nbval`` of a notebook whose kernel computes with a capability.
+    """``pytest --nbval`` whose kernels compute with a given capability.
 
-    The notebook's last cell asserts that it does.
+    The notebook's last cell asserts that they do.
     """
 
     def at(capability, notebook, name, *options):

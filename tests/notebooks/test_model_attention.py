@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attn import plot
-from tests.book.controls import heard
+from tests.book.controls import Figure
 from tests.book.pages import exhaustive_but
 from tests.book.test_browser import AXE, FOUND
 
@@ -39,7 +39,7 @@ def opened(offline, tmp_path):
         tab = offline(color_scheme=theme, viewport=size)
         tab.goto((tmp_path / "heads.html").as_uri())
         tab.locator("[aria-live]").wait_for()
-        return tab
+        return Figure(tab)
 
     return open_page
 
@@ -51,14 +51,14 @@ def head(tab, layer, head):
 
 def test_a_click_and_the_arrow_keys_choose_a_head(opened):
     tab = opened(shown())
-    assert heard(tab).startswith("ships → keeper 84 %, ")
-    assert heard(tab).endswith("in layer 5, head 1.")
+    assert tab.heard().startswith("ships → keeper 84 %, ")
+    assert tab.heard().endswith("in layer 5, head 1.")
     head(tab, 7, 2).click()
-    assert heard(tab).startswith("ships → ships 84 %, ")
-    assert heard(tab).endswith("in layer 7, head 2.")
+    assert tab.heard().startswith("ships → ships 84 %, ")
+    assert tab.heard().endswith("in layer 7, head 2.")
     tab.keyboard.press("ArrowLeft")
     tab.keyboard.press("ArrowUp")
-    assert heard(tab).endswith("in layer 5, head 1.")
+    assert tab.heard().endswith("in layer 5, head 1.")
     focused = tab.evaluate("document.activeElement.ariaLabel")
     assert focused == "layer 5, head 1"
 
@@ -66,22 +66,22 @@ def test_a_click_and_the_arrow_keys_choose_a_head(opened):
 def test_the_mouse_previews_a_head_until_it_leaves(opened):
     tab = opened(shown())
     head(tab, 2, 0).hover()
-    assert heard(tab).endswith("in layer 2, head 0.")
+    assert tab.heard().endswith("in layer 2, head 0.")
     assert tab.get_by_text("layer 2, head 0: rows are").is_visible()
     tab.locator("[aria-live]").hover()
-    assert heard(tab).endswith("in layer 5, head 1.")
+    assert tab.heard().endswith("in layer 5, head 1.")
 
 
 def test_a_query_is_chosen_by_the_keyboard(opened):
     tab = opened(shown())
     tab.locator("[aria-label=Query] [tabindex='0']").focus()
     tab.keyboard.press("ArrowLeft")
-    assert heard(tab).startswith("counted → keeper 84 %")
+    assert tab.heard().startswith("counted → keeper 84 %")
 
 
 def test_cross_attention_has_tokens_of_two_texts(opened):
     tab = opened(shown(("un", "deux"), TOKENS))
-    assert heard(tab).startswith("deux → keeper 84 %")
+    assert tab.heard().startswith("deux → keeper 84 %")
     drawn = tab.locator(".touch-board text").all_text_contents()
     assert sorted(drawn) == sorted(("un", "deux", *TOKENS))
     assert tab.locator(".touch-sentence .arc").count() == 0

@@ -103,6 +103,8 @@ class Course:
     """A course folder, and nbgrader's commands in it."""
 
     def __init__(self, folder, *chapters):
+        if not PREFIX.exists():
+            pytest.skip("nbgrader is not installed (make .venv/.nbgrader)")
         self.folder = folder
         folder.mkdir()
         shutil.copy(CONFIG, folder)
@@ -137,21 +139,15 @@ class Course:
 @pytest.fixture
 def course(tmp_path, prefork_kernels):
     """A chapter, released by nbgrader."""
-    course = new_course(tmp_path, CHAPTER)
+    course = Course(tmp_path / "course", CHAPTER)
     course.runs("generate_assignment", CHAPTER)
     return course
-
-
-def new_course(folder, *chapters):
-    if not PREFIX.exists():
-        pytest.skip("nbgrader is not installed (make .venv/.nbgrader)")
-    return Course(folder / "course", *chapters)
 
 
 @pytest.mark.exhaustive
 def test_a_release_equals_the_learners_copies(tmp_path):
     """All chapters as one assignment, from the folder that a teacher uses."""
-    course = new_course(tmp_path)
+    course = Course(tmp_path / "course")
     source = course.folder / "source" / "book"
     source.mkdir()
     for path in [*source.parent.glob("*/*.ipynb")]:

@@ -224,7 +224,6 @@ VASWANI = (
         ("{doc}`../notebooks/03_masks`", "[Masks](03_masks.ipynb)"),
         ("{doc}`the map <../book/map>`", "*the map*"),
         ("in {numref}`fig-causal`", "in Fig. 3.1"),
-        ("# A {term}`key`s", None),
         ("$$ e^x $$", "$$\ne^x\n$$"),
         ("a `{term}` stays", "a `{term}` stays"),
         ("```\n:::{note}\n(a)=\n```", "```\n:::{note}\n(a)=\n```"),
@@ -247,13 +246,12 @@ VASWANI = (
 )
 def test_each_kind_has_its_form_in_jupyter(text, expected):
     copied = to_markdown(text, targets())
-    assert foreign(copied) == []
-    if expected is not None:
-        assert copied == expected
+    assert (copied, foreign(copied)) == (expected, [])
 
 
 def test_a_term_says_what_it_means_and_leads_to_the_glossary():
-    copied = to_markdown("when it {term}`decodes <decode>`", targets())
+    copied = to_markdown("# It {term}`decodes <decode>`s", targets())
+    assert foreign(copied) == []
     [link] = links(copied)
     ids = {cell["id"] for cell in myst_to_markdown.glossary()["cells"]}
     file, _, cell = link.attrs["href"].partition("#cell-id=")
@@ -381,7 +379,11 @@ def test_an_interactive_figure_of_the_page_is_at_its_place(chapter):
         if tag.startswith("touch-")
     }
     for copied in (chapter.local, chapter.elsewhere):
-        pairs = [x for x in pairwise(copied["cells"]) if x[1]["id"].startswith("touch-")]
+        pairs = [
+            x
+            for x in pairwise(copied["cells"])
+            if x[1]["id"].startswith("touch-")
+        ]
         assert [cell["id"] for _, cell in pairs] == [*above]
         for before, cell in pairs:
             own = above[cell["id"]]

@@ -96,8 +96,9 @@ def test_the_installed_wheel_is_the_library_and_the_command(built, tmp_path):
     """With this environment's packages, but not with this checkout."""
     wheel, _ = built
     place = tmp_path / "place"
-    pip = "-m pip install -q --no-deps --no-index --target".split()
-    done = run(tmp_path, sys.executable, *pip, str(place), str(wheel))
+    pip = ["-m", "pip", "install", "-q", "--no-deps", "--no-index"]
+    to = ["--target", str(place), str(wheel)]
+    done = run(tmp_path, sys.executable, *pip, *to)
     assert done.returncode == 0, done.stderr
     there = {"PYTHONPATH": str(place)}
     done = run(tmp_path, sys.executable, "-P", "-c", USE, **there)

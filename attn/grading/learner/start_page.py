@@ -99,12 +99,16 @@ class StartPage:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return cards.templates().get_template("start_page.html").render(
-            page=self,
-            style=_style(),
-            chapters=map(self._card, CHAPTERS.values()),
-            appendices=map(self._card, APPENDICES),
-            glossary=GLOSSARY,
+        return (
+            cards.templates()
+            .get_template("start_page.html")
+            .render(
+                page=self,
+                style=_style(),
+                chapters=map(self._card, CHAPTERS.values()),
+                appendices=map(self._card, APPENDICES),
+                glossary=GLOSSARY,
+            )
         )
 
     def _card(self, stem: str) -> dict[str, Any]:

@@ -237,9 +237,7 @@ def test_hints_why_and_goals_are_cards_too(live):
     assert solution.plain.startswith("def softmax")
 
 
-@pytest.mark.parametrize(
-    "cell", [*KINDS, f"{REFUSED}\nwhy()"], ids=range(6)
-)
+@pytest.mark.parametrize("cell", [*KINDS, f"{REFUSED}\nwhy()"], ids=range(6))
 def test_a_card_in_plain_text_is_what_a_terminal_prints(
     live, monkeypatch, cell
 ):

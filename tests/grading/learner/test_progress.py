@@ -36,9 +36,8 @@ def test_the_command_prints_the_progress_of_a_workspace(
     assert "folder must be a workspace" in capsys.readouterr().err
     kept = tmp_path / "workspace" / ".attn"
     kept.mkdir(parents=True)
-    entries = {"sdp-softmax": DONE}
-    (kept / "progress.json").write_text(json.dumps(entries))
-    for words, entries in (([], entries), (["workspace/.attn"], {})):
+    (kept / "progress.json").write_text(json.dumps(BEGUN))
+    for words, entries in (([], BEGUN), (["workspace/.attn"], {})):
         assert main(["progress", *words]) == 0
         assert capsys.readouterr().out == f"{Progress(entries)!r}\n"
 
