@@ -53,15 +53,17 @@ def exercise_at(link):
 
 
 #: Ground, text and links of JupyterLab's themes.
-LIGHT = "#ffffff", "#212121", "#0b3d91"
-DARK = "#111111", "#ffffff", "#64b5f6"
+THEMES = {
+    "light": ("#ffffff", "#212121", "#0b3d91"),
+    "dark": ("#111111", "#ffffff", "#64b5f6"),
+}
 FOUND = """() => axe.run(document.body).then(found => found.violations.map(
     x => x.id + ": " + x.nodes.map(n => n.html.slice(0, 120)).join(" | ")))"""
 
 
-def pane(browser, html, colours, about=""):
+def pane(browser, html, theme, about=""):
     """HTML in a narrow pane: axe finds nothing, and nothing scrolls."""
-    ground, ink, link = colours
+    ground, ink, link = THEMES[theme]
     tab = browser.new_page(viewport={"width": 390, "height": 900})
     tab.set_content(
         f'<html lang="en"><title>x</title><body {about} style="'

@@ -6,14 +6,7 @@ from bs4 import BeautifulSoup
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.grading.learner.progress import Progress
 from attn.grading.learner.start_page import StartPage
-from tests.grading.learner.conftest import (
-    BEGUN,
-    DARK,
-    DONE,
-    LIGHT,
-    exercise_at,
-    pane,
-)
+from tests.grading.learner.conftest import BEGUN, DONE, exercise_at, pane
 
 
 def page(entries):
@@ -64,17 +57,17 @@ def test_chapters_that_are_done_and_a_book_that_is_done_say_so():
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    ("about", "colours"),
+    ("about", "theme"),
     [
-        ('data-jp-theme-light="true"', LIGHT),
-        ('data-jp-theme-light="false"', DARK),  # of JupyterLab
-        ('class="vscode-dark"', DARK),
+        ('data-jp-theme-light="true"', "light"),
+        ('data-jp-theme-light="false"', "dark"),  # of JupyterLab
+        ('class="vscode-dark"', "dark"),
     ],
 )
-def test_the_page_can_be_read_by_all_in_either_theme(browser, about, colours):
-    tab = pane(browser, StartPage(BEGUN)._repr_html_(), colours, about)
+def test_the_page_can_be_read_by_all_in_either_theme(browser, about, theme):
+    tab = pane(browser, StartPage(BEGUN)._repr_html_(), theme, about)
     blue = tab.locator(".bar span").first.evaluate(
         "e => getComputedStyle(e).backgroundColor"
     )
-    assert (blue == "rgb(36, 112, 200)") == (colours == LIGHT)
+    assert (blue == "rgb(36, 112, 200)") == (theme == "light")
     tab.close()
