@@ -44,7 +44,7 @@ IMPORTS = """
     attn.api attn.bench attn.cost attn.data.minilm attn.data.smollm
     attn.hf attn.kernels.report attn.nn attn.plot attn.publishing.claims
     attn.exercises.draw attn.exercises.symmetry
-    attn.grading.learner.open_tasks attn.grading.learner.session
+    attn.grading.learner.session
     onnx.reference.ops._op_list gguf
     transformers.modeling_gguf_pytorch_utils
     transformers.models.bert.modeling_bert
