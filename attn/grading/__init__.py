@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attn.grading.learner.open_tasks import goal
+    from attn.grading.learner.cards import goal
     from attn.grading.learner.progress import progress
     from attn.grading.learner.session import check, hint, reset, solution, why
     from attn.grading.learner.start_page import start
@@ -24,7 +24,7 @@ __all__ = [
 
 
 _HOMES = {
-    "goal": "open_tasks",
+    "goal": "cards",
     "progress": "progress",
     "start": "start_page",
 }

@@ -138,15 +138,14 @@ def test_the_workbench_shows_the_weights_of_its_expression(workbench):
 
 @pytest.mark.browser
 def test_the_workbench_announces_changes_by_keyboard(workbench):
-    heard = workbench.locator("[aria-live]")
     workbench.locator(".touch-board").focus()
     workbench.page.keyboard.press("ArrowUp")  # not in the last row
-    before = heard.inner_text()
+    before = workbench.heard()
     workbench.page.keyboard.press("ArrowDown")
-    assert heard.inner_text() != before
+    assert workbench.heard() != before
     workbench.get_by_label("padding").check()
     workbench.get_by_label("q_offset").fill("6")
     workbench.get_by_label("window", exact=True).fill("1")
     for name in ("sinks", "prefix"):
         workbench.get_by_label(name).fill("0")
-    assert "Dead rows" in heard.inner_text()
+    assert "Dead rows" in workbench.heard()

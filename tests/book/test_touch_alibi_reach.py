@@ -5,13 +5,7 @@ import torch
 
 import attn
 from book.figures.alibi_reach import HEADS, LENGTH
-from tests.book.controls import (
-    PUT,
-    drag,
-    numbers_of,
-    opened_figure,
-    press_to,
-)
+from tests.book.controls import numbers_of, opened_figure
 
 pytestmark = pytest.mark.browser
 
@@ -19,20 +13,8 @@ pytestmark = pytest.mark.browser
 reach = opened_figure("alibi_reach")
 
 
-TURN = f"""(place, [heads, query, keys]) => {{
-    {PUT}
-    put("heads", heads);
-    put("query at", query);
-    put("keys", keys);
-}}"""
-
-
 def turn(figure, heads, query, keys="before"):
-    figure.evaluate(TURN, [heads, query, keys])
-
-
-def heard(figure):
-    return figure.locator("[aria-live]").inner_text()
+    figure.put(heads=heads, query_at=query, keys=keys)
 
 
 def shown(figure):
@@ -76,11 +58,11 @@ def test_the_announcement_names_the_steepest_and_the_flattest_head(reach):
     want = eval(reach.locator("code").inner_text(), {"attn": attn})
     near = halves(want)
     steep, flat = int(slopes.argmax()), int(slopes.argmin())
-    numbers = numbers_of(heard(reach).partition("nearest keys have. ")[0])
+    numbers = numbers_of(reach.heard().partition("nearest keys have. ")[0])
     assert numbers == [6, 63, steep, near[steep], flat, near[flat]]
-    assert "head 4 starts again" in heard(reach)
-    press_to(reach, "heads", 8)
-    assert "A power of two" in heard(reach)
+    assert "head 4 starts again" in reach.heard()
+    reach.press_to("heads", 8)
+    assert "A power of two" in reach.heard()
 
 
 def test_later_keys_have_weight_only_in_an_encoder(reach):
@@ -94,5 +76,5 @@ def test_later_keys_have_weight_only_in_an_encoder(reach):
 def test_the_query_is_dragged_across_the_keys(reach):
     turn(reach, 8, 63)
     at = (84 + 264 * 10.5 / LENGTH) / 376
-    drag(reach, reach.locator(".touch-board"), (0.9, 0.5), (at, 0.5))
-    assert numbers_of(heard(reach))[:2] == [8, 10]
+    reach.drag(reach.locator(".touch-board"), (0.9, 0.5), (at, 0.5))
+    assert numbers_of(reach.heard())[:2] == [8, 10]

@@ -8,16 +8,13 @@ import torch
 
 from attn.data import minilm
 from tests.book.conftest import Visit
+from tests.book.controls import Figure
 from tests.book.pages import FIGURES, exhaustive_but
 from tests.book.test_browser import sideways_overflow
 from tests.book.test_touch import NEEDS
 
 pytestmark = pytest.mark.browser
 FRONT = "book/intro"
-
-
-def heard(figure):
-    return figure.locator("[aria-live]").inner_text().replace("\xa0", " ")
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +25,9 @@ def figures(browser, address):
     def open_page(page):
         if page not in visits:
             seen = Visit(browser, address, page, "dark", 360)
-            figure = seen.tab.locator("[data-touch=attention_heads]")
-            visits[page] = seen, figure, heard(figure)
+            place = seen.tab.locator("[data-touch=attention_heads]")
+            figure = Figure(place)
+            visits[page] = seen, figure, figure.heard()
         return visits[page]
 
     yield open_page
@@ -84,25 +82,25 @@ def test_the_heads_announce_changes_by_keyboard(figures):
     press = seen.tab.keyboard.press
     assert first.startswith("it → animal 68 % (with “wide”: 28 %), ")
     figure.evaluate(STATES, [START])
-    assert heard(figure) == first
+    assert figure.heard() == first
     figure.locator("[aria-label=Query] [tabindex='0']").focus()
     press("ArrowLeft")
-    assert heard(figure).startswith("because → ")
+    assert figure.heard().startswith("because → ")
     focused = seen.tab.evaluate("document.activeElement.textContent")
     assert focused.startswith("because")
     figure.locator("[aria-label=Head] [tabindex='0']").focus()
     press("ArrowDown")
     press("ArrowRight")
-    assert heard(figure).endswith("in layer 4, head 2.")
+    assert figure.heard().endswith("in layer 4, head 2.")
     figure.get_by_role("button", name="the word before").click()
-    assert heard(figure) == "because → street 100 %, in layer 0, head 2."
+    assert figure.heard() == "because → street 100 %, in layer 0, head 2."
 
 
 def test_the_front_page_has_the_short_form_of_the_heads(figures):
     seen, figure, _ = figures(FRONT)
     figure.get_by_label("Last word").get_by_text("wide").click()
     figure.get_by_role("radio", name=re.compile("^it ")).click()
-    assert "(with “tired”: 10 %), animal 28 %, " in heard(figure)
+    assert "(with “tired”: 10 %), animal 28 %, " in figure.heard()
     assert figure.locator("code").count() == 0
     assert figure.locator(".touch-jobs button canvas").count() == 4
     assert sideways_overflow(seen) <= 0

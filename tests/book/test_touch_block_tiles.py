@@ -5,13 +5,7 @@ import torch
 
 import attn
 from book.figures.block_tiles import IDS, LENGTH, MASKS
-from tests.book.controls import (
-    PUT,
-    drag,
-    numbers_of,
-    opened_figure,
-    press_to,
-)
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 pytestmark = pytest.mark.browser
 
@@ -65,21 +59,20 @@ def test_block_kinds_equal_those_of_the_shown_block_mask(tiles):
 
 def test_one_painted_pair_makes_an_empty_block_partial(tiles):
     tiles.evaluate(STATES, [["causal()", 4]])
-    press_to(tiles, "block size", 6)
-    heard = tiles.locator("[aria-live]")
-    before = numbers_of(heard.inner_text())
+    tiles.press_to("block size", 6)
+    before = numbers_of(tiles.heard())
     board = tiles.locator(".touch-board")
     board.focus()
     for _ in range(LENGTH):
         board.press("ArrowRight")
         board.press("ArrowUp")
     board.press(" ")
-    after = numbers_of(heard.inner_text())
+    after = numbers_of(tiles.heard())
     assert after[1] == before[1] + 1
     assert after[2] == before[2] - 1
     assert tiles.locator("code").inner_text() == "painted by hand"
     board.press(" ")
-    assert numbers_of(heard.inner_text()) == before
+    assert numbers_of(tiles.heard()) == before
 
 
 # Where pairs are on the board: the middle of the cell of a query and a key.
@@ -95,9 +88,9 @@ def test_a_dragged_mouse_paints_every_pair_on_its_way(tiles):
     tiles.evaluate(STATES, [["causal()", 4]])
     before = count_of_pairs(tiles)
     board = tiles.locator(".touch-board")
-    drag(tiles, board, pair(0, 12), pair(0, 20))
+    tiles.drag(board, pair(0, 12), pair(0, 20))
     assert count_of_pairs(tiles) == before + 9
-    drag(tiles, board, pair(0, 14), pair(0, 18))  # a stroke that takes away
+    tiles.drag(board, pair(0, 14), pair(0, 18))  # a stroke that takes away
     assert count_of_pairs(tiles) == before + 4
 
 

@@ -9,7 +9,7 @@ import attn
 from attn.cost import PUBLISHED
 from attn.data import smollm
 from book.figures.cache_slots import TEXT
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 SMOLLM2 = PUBLISHED["SmolLM2-135M"]
 
@@ -152,12 +152,9 @@ def test_weights_and_words_are_those_of_smollm2_with_caches(
 def test_without_the_sink_smollm2_no_longer_expects_paris_and_tokyo(slots):
     state = {"cache": "sliding", "window": 4}
     for sinks, right in ((0, False), (1, True)):
-        heard = [
-            step["heard"]
-            for step in slots.evaluate(STEPS, [state | {"sinks": sinks}, MOST])
-        ]
-        assert ("expects “Paris”" in heard[4]) is right
-        assert ("expects “Tokyo”" in heard[11]) is right
+        steps = slots.evaluate(STEPS, [state | {"sinks": sinks}, MOST])
+        assert ("expects “Paris”" in steps[4]["heard"]) is right
+        assert ("expects “Tokyo”" in steps[11]["heard"]) is right
 
 
 @pytest.mark.browser
@@ -176,10 +173,10 @@ def test_the_announcement_names_the_gap_and_the_empty_slots(slots):
 @pytest.mark.browser
 def test_arrow_keys_read_tokens_and_a_window_enables_its_controls(slots):
     slots.evaluate(STEPS, [{"cache": "dynamic"}, 1])
-    press_to(slots, "tokens read", 3)
-    assert "Token 2" in slots.locator("[aria-live]").inner_text()
+    slots.press_to("tokens read", 3)
+    assert "Token 2" in slots.heard()
     slots.get_by_role("button", name="Next").click()
-    assert "Token 3" in slots.locator("[aria-live]").inner_text()
+    assert "Token 3" in slots.heard()
     assert slots.get_by_label("window", exact=True).is_disabled()
     slots.get_by_role("combobox").select_option("sliding")
     assert slots.get_by_label("window", exact=True).is_enabled()
@@ -187,7 +184,7 @@ def test_arrow_keys_read_tokens_and_a_window_enables_its_controls(slots):
 
 @pytest.mark.browser
 def test_play_reads_on_quietly_until_it_is_paused(slots):
-    press_to(slots, "tokens read", 2)
+    slots.press_to("tokens read", 2)
     slots.get_by_role("button", name="Play", exact=True).click()
     live = slots.locator("[aria-live]")
     assert "Token 2" in live.inner_text()

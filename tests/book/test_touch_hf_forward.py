@@ -12,7 +12,7 @@ from book.figures.hf_forward import (
     drift,
     record,
 )
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.browser
@@ -21,16 +21,10 @@ pytestmark = pytest.mark.browser
 forward = opened_figure("hf_forward", motion="reduce")
 
 
-TURN = f"""(place, chosen) => {{
-    {PUT}
-    ["attention", "model", "padding", "pass"].forEach(
-        (label, i) => put(label, chosen[i]));
-}}"""
-
-
 def turn(figure, *chosen):
     """Choose a forward pass; all its calls have run."""
-    figure.evaluate(TURN, list(chosen))
+    labels = ("attention", "model", "padding", "pass")
+    figure.put(**dict(zip(labels, chosen, strict=True)))
 
 
 #: What each call shows: its mask, the weights, and its shapes and arguments.
@@ -107,8 +101,7 @@ def test_every_call_shows_what_a_running_model_passes(forward, name, rest):
     assert edges(forward, ".leak") == wrong
     if wrong:
         off = drift(run["states"], right["states"])[-1][-1]
-        heard = numbers_of(forward.locator("[aria-live]").inner_text())
-        assert heard[2:] == [wrong, off] and off > 0
+        assert numbers_of(forward.heard())[2:] == [wrong, off] and off > 0
 
 
 def test_the_map_of_real_tokens_equals_attns_mask(forward):
@@ -139,21 +132,19 @@ def test_a_leak_spreads_from_token_to_token_and_through_the_cache(forward):
     assert len(off) == LAYERS - 1 and min(off) > 10  # none after layer 0
     turn(forward, "half", "llama", "none", "token")
     assert not edges(forward, ".leak")
-    heard = forward.locator("[aria-live]").inner_text()
-    assert "cache" in heard and numbers_of(heard)[2] > 10
+    assert "cache" in forward.heard() and numbers_of(forward.heard())[2] > 10
     turn(forward, "own", "llama", "none", "token")
-    assert "no more" in forward.locator("[aria-live]").inner_text()
+    assert "no more" in forward.heard()
 
 
 def test_calls_are_stepped_through_by_keyboard_and_by_hand(forward):
     turn(forward, "own", "gemma3_text", "none", "prompt")
-    heard = forward.locator("[aria-live]")
-    press_to(forward, "call", 1)
-    assert heard.inner_text().startswith("0 attention calls, 1 mask made")
+    forward.press_to("call", 1)
+    assert forward.heard().startswith("0 attention calls, 1 mask made")
     assert not edges(forward)
     forward.locator(".band .name").nth(2).click()
-    assert heard.inner_text().startswith("3 attention calls, 2 masks made")
-    press_to(forward, "call", 5)
+    assert forward.heard().startswith("3 attention calls, 2 masks made")
+    forward.press_to("call", 5)
     forward.get_by_role("button", name="Play").click()
     forward.get_by_role("button", name="Play").wait_for()
-    assert heard.inner_text().startswith("4 attention calls")
+    assert forward.heard().startswith("4 attention calls")

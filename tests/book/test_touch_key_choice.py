@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from attn import masks
-from book.figures.bake import FOLDER
 from book.figures.key_choice import BLOCK, PAIRS
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import PUT, baked, numbers_of, opened_figure
 
 pytestmark = pytest.mark.browser
 
@@ -27,12 +26,9 @@ STATE = f"""(place, [way, question, budget]) => {{
 }}"""
 
 
-def baked():
-    import json
-
-    text = (FOLDER / "key_choice.data.js").read_text("utf-8")
-    found = json.loads(text.partition(" = ")[2].rstrip(";\n"))
-    scores = []
+def scores_of_answers():
+    """Where the answers are, and the scores of keys, own and learned."""
+    found, scores = baked("key_choice"), []
     for name in ("own", "learned"):
         rows = torch.full((PAIRS, 2 * PAIRS), -math.inf)
         for i, row in enumerate(found[name]):
@@ -43,7 +39,7 @@ def baked():
 
 def read_by(way, budget):
     """Choose with attn, for all questions: ``(48, 96)``."""
-    scores = baked()[1][way % 2]
+    scores = scores_of_answers()[1][way % 2]
     options = {"q_offset": PAIRS}
     if way < 2:
         chosen = masks.top_k(scores, budget, masks.causal(), **options)
@@ -60,7 +56,7 @@ def read_by(way, budget):
 
 @pytest.mark.parametrize("way", range(4))
 def test_the_keys_that_are_read_equal_those_that_attn_chooses(choice, way):
-    place, (own, _) = baked()
+    place, (own, _) = scores_of_answers()
     weights = (own / 100).softmax(-1)
     for question, budget in ((1, 1), (20, 2), (33, 3), (48, 5), (48, 12)):
         read, shares, code = choice.evaluate(STATE, [way, question, budget])
@@ -71,12 +67,12 @@ def test_the_keys_that_are_read_equal_those_that_attn_chooses(choice, way):
         )
         number = BLOCK * budget if way != 2 else budget
         assert str(number) in code
-        heard = numbers_of(choice.locator("[aria-live]").inner_text())
+        said = numbers_of(choice.heard())
         kept = 100 * (weights * keep)[question - 1].sum().item()
         right = sum(keep[i, at].item() for i, at in enumerate(place))
-        assert heard[:3] == [question, PAIRS + question, sum(read)]
-        assert heard[3] == pytest.approx(kept, abs=0.51)
-        assert heard[4:] == [place[question - 1], PAIRS, right]
+        assert said[:3] == [question, PAIRS + question, sum(read)]
+        assert said[3] == pytest.approx(kept, abs=0.51)
+        assert said[4:] == [place[question - 1], PAIRS, right]
 
 
 def test_an_indexer_reads_more_answers_than_a_mean_with_16_keys(choice):
@@ -90,6 +86,6 @@ def test_an_indexer_reads_more_answers_than_a_mean_with_16_keys(choice):
 
 def test_the_budget_moves_by_arrow_keys(choice):
     choice.evaluate(STATE, [2, 20, 2])
-    before = choice.locator("[aria-live]").inner_text()
-    press_to(choice, "keys read", 3)
-    assert choice.locator("[aria-live]").inner_text() != before
+    before = choice.heard()
+    choice.press_to("keys read", 3)
+    assert choice.heard() != before

@@ -1,16 +1,13 @@
 """The lens of chapter 9 shows what is baked: test_touch.py asks the model."""
 
-import functools
-import json
 import random
 
 import pytest
 
 from attn.exercises import sources
 from attn.publishing import notebooks
-from book.figures.bake import FOLDER
 from book.figures.logit_lens import GUESSES, QUESTIONS, WORDS
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import PUT, baked, numbers_of, opened_figure
 
 #: Everything that the figure shows, in each of some states.
 STATES = f"""(place, states) => states.map(([question, word, block]) => {{
@@ -37,14 +34,11 @@ STATES = f"""(place, states) => states.map(([question, word, block]) => {{
 }})"""
 
 
-@functools.cache
-def baked():
-    text = (FOLDER / "logit_lens.data.js").read_text("utf-8")
-    return json.loads(text.partition(" = ")[2].rstrip(";\n"))
+NUMBERS = baked("logit_lens")
 
 
 def named(tokens):
-    return [baked()["names"][token] for token in tokens]
+    return [NUMBERS["names"][token] for token in tokens]
 
 
 def first_words(lens, block):
@@ -58,7 +52,7 @@ def test_the_lens_begins_with_the_question_of_the_chapter():
 
 
 def test_the_last_block_writes_the_answer():
-    lenses = baked()["lenses"]
+    lenses = NUMBERS["lenses"]
     assert [x["question"] for x in lenses] == list(QUESTIONS)
     words = [named(x["words"]) for x in lenses]
     assert " ".join(words[0]) == "The capital of France is Paris . (end)"
@@ -81,8 +75,8 @@ lens = opened_figure("logit_lens", "light", 1280, "reduce")
 
 @pytest.mark.browser
 def test_every_state_shows_the_numbers_of_its_expression(lens):
-    numbers, choose = baked(), random.Random(0)
-    last = len(numbers["lenses"][0]["places"]) - 1
+    lenses, choose = NUMBERS["lenses"], random.Random(0)
+    last = len(lenses[0]["places"]) - 1
     states = [
         (choose.randrange(4), choose.randrange(WORDS), choose.randint(0, last))
         for _ in "12345678"
@@ -90,7 +84,7 @@ def test_every_state_shows_the_numbers_of_its_expression(lens):
     states += [(0, 5, 0), (0, 5, last), (3, 7, last)]
     shown = lens.evaluate(STATES, states)
     for (asked, word, block), seen in zip(states, shown, strict=True):
-        own = numbers["lenses"][asked]
+        own = lenses[asked]
         name, place = named(own["words"])[word], own["places"][block][word]
         code, _, question = seen["code"].partition("  # ")
         assert code == f"lens[{block}, {word}].softmax(-1).topk({GUESSES})"
@@ -125,11 +119,9 @@ def test_every_state_shows_the_numbers_of_its_expression(lens):
 
 @pytest.mark.browser
 def test_arrow_keys_move_the_lens_from_block_to_block(lens):
-    heard = lens.locator("[aria-live]")
-    press_to(lens, "blocks so far", 1)
-    assert heard.inner_text().startswith("After block 1 of 30")
-    press_to(lens, "blocks so far", 0)
-    assert heard.inner_text().startswith("Before the first block")
+    for block, words in ((1, "After block 1 of 30"), (0, "Before the first")):
+        lens.press_to("blocks so far", block)
+        assert lens.heard().startswith(words)
 
 
 @pytest.mark.browser

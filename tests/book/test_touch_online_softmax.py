@@ -4,14 +4,13 @@ import itertools
 import random
 
 import pytest
-import torch
 
 import attn
 from attn.functional import tiled
 from book.figures.online_softmax import ORDERS, SCORES, VALUES
 from book.figures.tile_walk import tensors
 from tests.book.conftest import Visit
-from tests.book.controls import PUT, drag, numbers_of, press_to
+from tests.book.controls import PUT, Figure, numbers_of
 from tests.book.pages import FIGURES, ROOT
 
 pytestmark = pytest.mark.browser
@@ -27,7 +26,7 @@ def chapter(browser, address):
 
 def figure_of(chapter, name, motion):
     chapter.emulate_media(reduced_motion=motion)
-    return chapter.locator(f"[data-touch={name}]")
+    return Figure(chapter.locator(f"[data-touch={name}]"))
 
 
 def test_the_figure_has_the_scores_of_the_chapter():
@@ -38,11 +37,11 @@ def test_the_figure_has_the_scores_of_the_chapter():
 def test_the_chapter_opens_at_a_score_that_lifts_the_maximum(visit):
     """The first screen shows the idea: the sum shrinks, halfway through."""
     with visit(FIGURES["online_softmax"]) as seen:
-        figure = seen.tab.locator("[data-touch=online_softmax]")
+        figure = Figure(seen.tab.locator("[data-touch=online_softmax]"))
         key = int(figure.get_by_label("key", exact=True).input_value())
-        heard = figure.locator("[aria-live]").inner_text()
+        said = figure.heard()
     assert len(SCORES) / 2 <= key < len(SCORES)
-    assert f"Score {SCORES[key - 1]} lifts" in heard and "shrinks" in heard
+    assert f"Score {SCORES[key - 1]} lifts" in said and "shrinks" in said
 
 
 DRAWN = """place => [...place.querySelectorAll(".now .term")].reduce(
@@ -79,22 +78,16 @@ def test_the_running_state_equals_attns_online_softmax(chapter):
             total = (lse[0, 0] - m).exp()
             expected = [m, total, *(total * out[0, 0]), *out[0, 0]]
             shown = [x for text in results for x in numbers_of(text)]
-            torch.testing.assert_close(
-                torch.tensor(shown),
-                torch.tensor(expected),
-                atol=0.0051,
-                rtol=0,
+            assert shown == pytest.approx(
+                [float(x) for x in expected], abs=0.0051
             )
             x, y = numbers_of(place)
-            assert (x / 62, -y / 62) == pytest.approx(
-                tuple(out[0, 0].tolist()), abs=0.001
-            )
+            place = [x / 62, -y / 62]
+            assert place == pytest.approx(out[0, 0].tolist(), abs=0.001)
             heights.append(drawn / total.item())
         whole = SCORES.double().softmax(0) @ VALUES.double()
-        heard = figure.locator("[aria-live]").inner_text()
-        assert numbers_of(heard)[-2:] == pytest.approx(
-            whole.tolist(), abs=0.0051
-        )
+        said = numbers_of(figure.heard())[-2:]
+        assert said == pytest.approx(whole.tolist(), abs=0.0051)
     assert max(heights) == pytest.approx(min(heights), rel=0.05)
 
 
@@ -109,9 +102,9 @@ def test_the_rescaled_sum_is_animated_unless_motion_is_reduced(chapter):
     for motion in ("reduce", "no-preference"):
         figure = figure_of(chapter, "online_softmax", motion)
         figure.get_by_label("order").select_option(next(iter(ORDERS)))
-        press_to(figure, "key", 2)
+        figure.press_to("key", 2)
         drawn[motion] = figure.evaluate(STEP)
-        assert "shrinks" in figure.locator("[aria-live]").inner_text()
+        assert "shrinks" in figure.heard()
     assert drawn["no-preference"] > drawn["reduce"] + 1
     for _ in range(100):  # it takes a second
         if figure.evaluate(DRAWN) == drawn["reduce"]:
@@ -123,9 +116,9 @@ def test_the_rescaled_sum_is_animated_unless_motion_is_reduced(chapter):
 
 def test_the_keys_read_so_far_are_dragged(chapter):
     figure = figure_of(chapter, "online_softmax", "reduce")
-    press_to(figure, "key", 2)
+    figure.press_to("key", 2)
     columns = figure.locator(".online").first
-    drag(figure, columns, (0.2, 0.5), ((16 + 4.5 * 41) / 348, 0.5))
+    figure.drag(columns, (0.2, 0.5), ((16 + 4.5 * 41) / 348, 0.5))
     assert figure.get_by_label("key", exact=True).input_value() == "5"
 
 
@@ -164,9 +157,9 @@ def test_the_walk_visits_the_tiles_that_attn_visits(chapter, monkeypatch):
         eval(code, names)
         steps = [1, choose.randint(1, len(visited)), len(visited)]
         _, result = figure.evaluate(WALK, [state, steps])
-        for step, (heard, alive) in zip(steps, result, strict=True):
+        for step, (said, alive) in zip(steps, result, strict=True):
             ends, held = visited[step - 1]
-            at, of, *numbers = numbers_of(heard)
+            at, of, *numbers = numbers_of(said)
             assert (at, of) == (step, len(visited))
             assert tuple(numbers[:4]) == ends
             plain, tiles = alive[:2]

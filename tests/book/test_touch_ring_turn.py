@@ -6,7 +6,7 @@ import torch
 import attn
 from attn import distributed
 from book.figures.ring_turn import LAYOUTS, RANKS, SIZES, owners, sent
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 ring = opened_figure("ring_turn")
 
@@ -81,12 +81,9 @@ def test_blocks_work_and_bytes_are_those_of_a_ring(
 @pytest.mark.browser
 def test_arrow_keys_turn_the_ring(ring):
     ring.evaluate(STATE, [4, True, True])
-    press_to(ring, "step", 1)
-    press_to(ring, "step", 3)
-    assert (
-        "rank 0 has the keys of rank 2"
-        in ring.locator("[aria-live]").inner_text()
-    )
+    ring.press_to("step", 1)
+    ring.press_to("step", 3)
+    assert "rank 0 has the keys of rank 2" in ring.heard()
     code = ring.locator("code").inner_text()
     assert eval(code, {"attn": attn}).tolist() == [0, 7]
 

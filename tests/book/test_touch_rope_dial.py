@@ -8,13 +8,7 @@ import torch
 
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
-from tests.book.controls import (
-    PUT,
-    drag,
-    numbers_of,
-    opened_figure,
-    press_to,
-)
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 pytestmark = pytest.mark.browser
 
@@ -22,20 +16,9 @@ pytestmark = pytest.mark.browser
 dial = opened_figure("rope_dial", motion="reduce")
 
 
-TURN = f"""(place, [m, n]) => {{
-    {PUT}
-    put("key at n", 0);
-    put("query at m", m);
-    put("key at n", n);
-}}"""
-
-
 def turn(figure, m, n):
-    figure.evaluate(TURN, [m, n])
-
-
-def heard(figure):
-    return figure.locator("[aria-live]").inner_text()
+    figure.put(key_at_n=0)
+    figure.put(query_at_m=m, key_at_n=n)
 
 
 def terms(figure):
@@ -53,9 +36,11 @@ def hands(figure):
 TURNS = f"""(place, [law, turns]) => {{
     {PUT}
     put("law", law);
-    return turns.map(([content, ...positions]) => {{
+    return turns.map(([content, m, n]) => {{
         put("query and key", content);
-        ({TURN})(place, positions);
+        put("key at n", 0);
+        put("query at m", m);
+        put("key at n", n);
         return [place.querySelector("code").textContent,
             place.querySelector("[aria-live]").textContent,
             [...place.querySelectorAll(".clock text:last-child")].map(
@@ -97,20 +82,14 @@ PRESSED = """(place, times) => Array.from({length: times}, () => {
 
 
 def test_moving_both_rotates_the_hands_and_changes_no_term(dial):
-    dial.get_by_role("combobox", name="query and key").select_option(
-        "two at random"
-    )
+    dial.put(query_and_key="two at random")
     turn(dial, 40, 7)
-    before, shown, (*_, score) = (
-        hands(dial),
-        terms(dial),
-        numbers_of(heard(dial).partition(", the sum")[0]),
-    )
+    before, shown = hands(dial), terms(dial)
+    *_, score = numbers_of(dial.heard().partition(", the sum")[0])
     dial.get_by_role("button", name="Move both").press("Enter")
-    assert "Both moved by 16, to 56 and 23" in heard(dial)
-    assert f"The score is {score:.3f}, as before".replace("-", "−") in heard(
-        dial
-    )
+    assert "Both moved by 16, to 56 and 23" in dial.heard()
+    said = f"The score is {score:.3f}, as before".replace("-", "−")
+    assert said in dial.heard()
     assert terms(dial) == shown
     now = hands(dial)
     # The slowest pairs turn by less than is drawn.
@@ -122,10 +101,10 @@ def test_moving_both_rotates_the_hands_and_changes_no_term(dial):
 
 def test_the_key_is_never_after_the_query(dial):
     turn(dial, 20, 18)
-    press_to(dial, "key at n", 22)
-    assert numbers_of(heard(dial))[:3] == [22, 22, 0]
-    press_to(dial, "query at m", 19)
-    assert numbers_of(heard(dial))[:3] == [19, 19, 0]
+    dial.press_to("key at n", 22)
+    assert numbers_of(dial.heard())[:3] == [22, 22, 0]
+    dial.press_to("query at m", 19)
+    assert numbers_of(dial.heard())[:3] == [19, 19, 0]
 
 
 def new_pairs(law, distance):
@@ -146,42 +125,33 @@ def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
             "all => all.flatMap((e, i) => e.matches('.new') ? [i] : [])"
         )
         assert shown == untrained
-        announced = heard(dial).partition("in pairs")[2]
+        announced = dial.heard().partition("in pairs")[2]
         assert numbers_of(announced.rstrip(".")) == untrained
-    assert len(new_pairs("as trained", distance)) == (
-        0 if distance == 63 else 5
-    )
+    count = 0 if distance == 63 else 5
+    assert len(new_pairs("as trained", distance)) == count
 
 
 def test_a_hand_that_is_turned_moves_its_position(dial):
     """By as many radians as there are positions, on the clock of pair 0."""
-    dial.get_by_role("combobox", name="law").select_option("as trained")
-    dial.get_by_role("combobox", name="query and key").select_option(
-        "the same"
-    )
+    dial.put(law="as trained", query_and_key="the same")
     turn(dial, 20, 12)
-    x, y = (
-        float(n)
-        for n in dial.locator(".clock .q")
-        .first.get_attribute("d")
-        .partition("L")[2]
-        .split()
-    )
+    hand = dial.locator(".clock .q").first.get_attribute("d")
+    x, y = map(float, hand.partition("L")[2].split())
     start, radius = math.atan2(-y, x), 0.4
     turns = [start + 0.25 * step for step in range(13)]  # three radians
     path = [
         (0.5 + radius * math.cos(a), 0.5 - radius * math.sin(a)) for a in turns
     ]
-    drag(dial, dial.locator(".clock circle").first, *path)
-    assert numbers_of(heard(dial))[:2] == [23, 12]
+    dial.drag(dial.locator(".clock circle").first, *path)
+    assert numbers_of(dial.heard())[:2] == [23, 12]
 
 
 def test_the_distance_is_dragged_along_the_curve(dial):
     turn(dial, 20, 12)
-    drag(dial, dial.locator(".dial").nth(1), (0.1, 0.5), (14 / 348, 0.5))
-    assert numbers_of(heard(dial))[:3] == [12, 12, 0]
-    drag(dial, dial.locator(".dial").nth(1), (0.1, 0.5), (1, 0.5))
-    assert numbers_of(heard(dial))[2] == int(TRAINED * FACTOR) - 1
+    dial.drag(dial.locator(".dial").nth(1), (0.1, 0.5), (14 / 348, 0.5))
+    assert numbers_of(dial.heard())[:3] == [12, 12, 0]
+    dial.drag(dial.locator(".dial").nth(1), (0.1, 0.5), (1, 0.5))
+    assert numbers_of(dial.heard())[2] == int(TRAINED * FACTOR) - 1
 
 
 def thumb(slider):

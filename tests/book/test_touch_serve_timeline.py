@@ -13,7 +13,7 @@ from book.figures.serve_timeline import (
     one,
     requests,
 )
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 timeline = opened_figure("serve_timeline")
 
@@ -94,11 +94,10 @@ def test_bars_are_what_the_scheduler_runs_in_each_step(
 @pytest.mark.browser
 def test_arrow_keys_walk_through_the_steps(timeline):
     timeline.evaluate(SHOWN, {"raggedness": 4, "pages": 0, "step": 1})
-    press_to(timeline, "step", 3)
-    heard = timeline.locator("[aria-live]")
-    assert "Step 3" in heard.inner_text()
+    timeline.press_to("step", 3)
+    assert "Step 3" in timeline.heard()
     timeline.get_by_role("button", name="Next").click()
-    assert "Step 4" in heard.inner_text()
-    press_to(timeline, "pages", 4)
-    assert "32 pages" in heard.inner_text()
-    assert "0 preemptions" in heard.inner_text()
+    assert "Step 4" in timeline.heard()
+    timeline.press_to("pages", 4)
+    assert "32 pages" in timeline.heard()
+    assert "0 preemptions" in timeline.heard()

@@ -10,13 +10,7 @@ import attn
 from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
-from tests.book.controls import (
-    PUT,
-    drag,
-    numbers_of,
-    opened_figure,
-    press_to,
-)
+from tests.book.controls import numbers_of, opened_figure
 
 WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
     [...board.querySelectorAll(".reading")].map(
@@ -35,11 +29,6 @@ def test_the_figure_has_the_readings_of_the_chapter():
 lookup = opened_figure("soft_lookup", "light", 1280)
 
 
-def put(figure, label, value):
-    move = f"(place, [label, value]) => {{ {PUT} put(label, value); }}"
-    figure.evaluate(move, [label, value])
-
-
 @pytest.mark.browser
 def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
     choose = random.Random(0)
@@ -47,8 +36,8 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
     degrees = degrees.double()
     each = torch.eye(len(hours), dtype=torch.float64)
     for _ in range(12):
-        put(lookup, "bandwidth", choose.randrange(21))
-        put(lookup, "query at", choose.randint(0, 96))
+        bandwidth, query = choose.randrange(21), choose.randint(0, 96)
+        lookup.put(bandwidth=bandwidth, query_at=query)
         names = {"attn": attn, "torch": torch, "clock": clock}
         first, last = lookup.locator("code").inner_text().split("\n")
         exec(first, names | {"hours": hours}, names)
@@ -57,8 +46,7 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
         weights = eval(
             last.replace("[:, None]", ""), names | {"degrees": each}
         )
-        announced = lookup.locator("[aria-live]").inner_text()
-        announced = numbers_of(announced.partition("temperature")[2])[1]
+        announced = numbers_of(lookup.heard().partition("temperature")[2])[1]
         assert announced == pytest.approx(guess, abs=0.006)
         for shown in lookup.evaluate(WEIGHTS):
             got = torch.tensor(shown, dtype=torch.float64)
@@ -67,22 +55,20 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
 
 @pytest.mark.browser
 def test_arrow_keys_move_the_query_and_bandwidth_sets_how_many_count(lookup):
-    heard = lookup.locator("[aria-live]")
-    press_to(lookup, "query at", int(12 / STEP) + 2)
-    assert heard.inner_text().startswith("At 12:30, with bandwidth")
+    lookup.press_to("query at", int(12 / STEP) + 2)
+    assert lookup.heard().startswith("At 12:30, with bandwidth")
     _, degrees = readings()
-    put(lookup, "bandwidth", len(BANDWIDTHS) - 1)
-    many = numbers_of(heard.inner_text())[-1]
+    lookup.put(bandwidth=len(BANDWIDTHS) - 1)
+    many = numbers_of(lookup.heard())[-1]
     assert many == pytest.approx(len(degrees), abs=0.1)
-    put(lookup, "bandwidth", 0)
-    assert numbers_of(heard.inner_text())[-1] < 2
+    lookup.put(bandwidth=0)
+    assert numbers_of(lookup.heard())[-1] < 2
 
 
 @pytest.mark.browser
 def test_the_query_is_dragged_along_the_curve_and_round_the_clock(lookup):
-    heard = lookup.locator("[aria-live]")
     curve, face = lookup.locator(".lookup").all()
-    drag(lookup, curve, (0.5, 0.5), ((22 + 314 / 4) / 348, 0.5))
-    assert heard.inner_text().startswith("At 6:00")
-    drag(lookup, face, (0.5, 0.9), (0.2, 114 / 232))
-    assert heard.inner_text().startswith("At 18:00")
+    lookup.drag(curve, (0.5, 0.5), ((22 + 314 / 4) / 348, 0.5))
+    assert lookup.heard().startswith("At 6:00")
+    lookup.drag(face, (0.5, 0.9), (0.2, 114 / 232))
+    assert lookup.heard().startswith("At 18:00")

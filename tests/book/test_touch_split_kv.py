@@ -14,18 +14,16 @@ from book.figures.split_kv import (
     cache_bytes,
     microseconds,
 )
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 split = opened_figure("split_kv", motion="reduce")
 
 
-TURN = f"""(place, [splits, heads, held, keys]) => {{
-    {PUT}
-    put("splits", splits);
-    put("key heads", heads);
-    put("programs a processor", held);
-    put("keys", keys);
-}}"""
+def turn(figure, splits, heads=3, held=0, keys=2):
+    figure.put(splits=splits, key_heads=heads)
+    figure.put(programs_a_processor=held, keys=keys)
+
+
 # The picture at a moment: parts of the keys that are read, if not to the end,
 # and places whose program still runs; then those of the merger; and the clock.
 AT = f"""(place, share) => {{
@@ -38,10 +36,6 @@ AT = f"""(place, share) => {{
 }}"""
 
 
-def heard(figure):
-    return numbers_of(figure.locator("[aria-live]").inner_text())
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize(
     ("splits", "heads", "held", "keys"),
@@ -50,14 +44,14 @@ def heard(figure):
 def test_programs_waves_bytes_and_time_equal_their_formulas(
     split, splits, heads, held, keys
 ):
-    split.evaluate(TURN, [splits, heads, held, keys])
+    turn(split, splits, heads, held, keys)
     programs, room = splits * 2**heads, PROCESSORS * 2**held
     waves = math.ceil(programs / room)
     last = programs - (waves - 1) * room
     cache = eval(split.locator("code").inner_text(), {"attn": attn})
     parts = 2 * splits * HEADS * (HEAD_DIM + 1) * 4
     busy, more = 100 * programs / (waves * room), 100 * parts / cache
-    announced = heard(split)
+    announced = numbers_of(split.heard())
     assert announced[:5] == [splits, 2**heads, programs, waves, last]
     assert abs(announced[5] - busy) <= 0.5
     assert abs(announced[6] - more) <= 0.051
@@ -94,10 +88,10 @@ def test_a_gpu_that_is_busy_takes_the_time_of_its_bytes():
 
 @pytest.mark.browser
 def test_one_split_too_many_leaves_half_of_the_processors_idle(split):
-    split.evaluate(TURN, [16, 3, 0, 2])
-    before = heard(split)
-    press_to(split, "splits", 17)
-    after = heard(split)
+    turn(split, 16)
+    before = numbers_of(split.heard())
+    split.press_to("splits", 17)
+    after = numbers_of(split.heard())
     assert before[5] > 95
     assert after[5] < before[5] * 0.6
     assert after[7] > before[7] * 1.8
@@ -106,7 +100,7 @@ def test_one_split_too_many_leaves_half_of_the_processors_idle(split):
 @pytest.mark.browser
 def test_waves_drain_one_after_the_other_and_then_the_parts_are_merged(split):
     """17 splits of 8 heads: 132 programs, then 4, then a merger of 32."""
-    split.evaluate(TURN, [17, 3, 0, 2])
+    turn(split, 17)
     (read, at_work, _), _, clock = split.evaluate(AT, 0.25)
     assert (read, at_work) == (132, 132)
     assert clock.endswith("wave 1 of 2, 132 programs at work")
@@ -121,10 +115,10 @@ def test_waves_drain_one_after_the_other_and_then_the_parts_are_merged(split):
 
 @pytest.mark.browser
 def test_a_step_runs_until_paused_and_not_where_motion_is_unwelcome(split):
-    press_to(split, "splits", 3)
+    split.press_to("splits", 3)
     assert split.get_by_role("button", name="Run").is_visible()
     split.page.emulate_media(reduced_motion="no-preference")
-    press_to(split, "splits", 2)
+    split.press_to("splits", 2)
     pause = split.get_by_role("button", name="Pause")
     time = split.get_by_label("time", exact=True)
     assert int(time.input_value()) < 100
@@ -139,10 +133,10 @@ def test_a_step_runs_until_paused_and_not_where_motion_is_unwelcome(split):
 
 @pytest.mark.browser
 def test_a_press_on_the_curve_chooses_the_splits(split):
-    split.evaluate(TURN, [2, 3, 0, 2])
+    turn(split, 2)
     board = split.locator(".touch-board").last
     board.scroll_into_view_if_needed()
     curve = split.locator(".curve").bounding_box()
     at = curve["x"] + 15 / 63 * curve["width"], curve["y"] + 20
     split.page.mouse.click(*at)
-    assert heard(split)[0] == 16
+    assert numbers_of(split.heard())[0] == 16

@@ -32,26 +32,34 @@ def result(code, solution=FUNCTION):
     return Variant("a", code, "a.md: a", solution, dict).answer
 
 
-def test_a_part_of_a_line_is_replaced():
-    assert result("- x * times\n+ x + times")(5) == 7
+DEEP = "-     y = y + 0\n+     y = y + 1\n+     y = y + 1"
 
 
-def test_an_edit_may_span_lines_and_another_may_follow():
-    code = "- if y:\n-     y = y + 0\n+ y += 1\n- return y\n+ return -y"
-    assert result(code)(5) == -11
-
-
-def test_lines_are_removed_where_nothing_replaces_them():
-    assert result("- x * times\n+ x\n-  + 0")(5) == 5
-
-
-def test_the_signature_can_be_edited():
-    assert result("- int = 2\n+ int = 3")(5) == 15
-
-
-def test_plain_lines_replace_the_body_or_the_definition():
-    assert result("return x + times")(5) == 7
-    assert result("def double(x):\n    return x")(5) == 5
+@pytest.mark.parametrize(
+    ("code", "x", "expected"),
+    [
+        # A part of a line is replaced; of the signature, too.
+        ("- x * times\n+ x + times", 5, 7),
+        ("- int = 2\n+ int = 3", 5, 15),
+        # An edit may span lines, and another may follow.
+        (
+            "- if y:\n-     y = y + 0\n+ y += 1\n- return y\n+ return -y",
+            5,
+            -11,
+        ),
+        # Lines are removed where nothing replaces them.
+        ("- x * times\n+ x\n-  + 0", 5, 5),
+        # One line may become several, at any depth.
+        ("- y = x * times\n+ z = x\n+ y = z + times", 5, 7),
+        (DEEP, 5, 12),
+        (DEEP, 0, 0),
+        # Plain lines replace the body, or the definition.
+        ("return x + times", 5, 7),
+        ("def double(x):\n    return x", 5, 5),
+    ],
+)
+def test_an_edit_changes_what_it_names(code, x, expected):
+    assert result(code)(x) == expected
 
 
 def test_methods_replace_methods_of_the_same_name():
@@ -61,52 +69,31 @@ def test_methods_replace_methods_of_the_same_name():
 
 
 @pytest.mark.parametrize(
-    "code, times",
+    ("code", "message"),
     [
-        ("- nowhere\n+ x", 0),
-        ("- y\n+ x", 5),
-        ("+ x", 0),
-        ("- x * 2\n+ x", 0),  # a docstring is not code
+        ("- nowhere\n+ x", "occurs 0 times"),
+        ("- y\n+ x", "occurs 5 times"),
+        ("+ x", "occurs 0 times"),
+        ("- x * 2\n+ x", "occurs 0 times"),  # a docstring is not code
+        # Of several lines in the middle of one, those after the first would
+        # leave the block, and still be Python.
+        ("- y = y + 0\n+ y = y + 1\n+ y = y + 1", "with the indentation"),
+        ("-  y + 0\n+  y + 1\n+     y = y + 1", "with the indentation"),
+        ("- factor = 2\n+ factor = 3\n+ self.b = 4", "with the indentation"),
+        # The syntax breaks, for the parser or for the compiler.
+        ("- return y\n+ return (", ""),
+        ("return (", ""),
+        ("if", ""),
+        ("- x * times\n+ int(x=x, x=times)", "keyword argument repeated"),
+        # A line of context.
+        ("- y = x * times\n  if y:\n+ y = x", "must begin with - or"),
+        ("- y = x * times\n\n+ y", "must begin with - or"),
     ],
 )
-def test_an_edit_that_does_not_match_once_is_refused(code, times):
-    with pytest.raises(EditError, match=rf"a\.md: a: .* occurs {times} times"):
-        result(code)
-
-
-def test_one_line_may_become_several_at_any_depth():
-    assert result("- y = x * times\n+ z = x\n+ y = z + times")(5) == 7
-    deep = "-     y = y + 0\n+     y = y + 1\n+     y = y + 1"
-    assert result(deep)(5) == 12 and result(deep)(0) == 0
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "- y = y + 0\n+ y = y + 1\n+ y = y + 1",
-        "-  y + 0\n+  y + 1\n+     y = y + 1",
-        "- factor = 2\n+ factor = 3\n+ self.other = 4",
-    ],
-)
-def test_several_lines_in_the_middle_of_an_indented_one_are_refused(code):
-    """Those after the first would leave the block, and still be Python."""
+def test_an_edit_that_does_not_fit_is_refused(code, message):
     solution = CLASS if "factor" in code else FUNCTION
-    with pytest.raises(EditError, match="a.md: a: .* with the indentation"):
+    with pytest.raises(EditError, match=rf"a\.md: a: .*{message}"):
         result(code, solution)
-
-
-@pytest.mark.parametrize("code", ["- return y\n+ return (", "return (", "if"])
-def test_an_edit_that_breaks_the_syntax_is_refused(code):
-    with pytest.raises(EditError, match="a.md: a: "):
-        result(code)
-
-
-@pytest.mark.parametrize(
-    "code", ["- y = x * times\n  if y:\n+ y = x", "- y = x * times\n\n+ y"]
-)
-def test_a_context_line_in_an_edit_is_refused(code):
-    with pytest.raises(EditError, match="a.md: a: .* must begin with - or"):
-        result(code)
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
@@ -114,9 +101,3 @@ def test_every_edit_fits_and_changes_its_solution(exercise):
     right = sources.solution(exercise.id)
     for variant in (*exercise.mistakes, *exercise.equivalents):
         assert variant.source != right, variant.place
-
-
-def test_an_edit_that_only_the_compiler_refuses_is_an_error():
-    code = "- x * times\n+ int(x=x, x=times)"
-    with pytest.raises(EditError, match="keyword argument repeated"):
-        result(code)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from attn import functional
 from attn.exercises.ring.lockstep import run_ranks, shards
@@ -26,19 +27,10 @@ def test_the_tiled_backward_equals_autograd(seed):
         lse = scores.logsumexp(-1)
         out = scores.softmax(-1) @ leaves[2]
         expected = torch.autograd.grad(out, leaves, d_out)
-        got = exercise.reference(
-            query,
-            key,
-            value,
-            out.detach(),
-            lse.detach(),
-            d_out,
-            3,
-            4,
-            is_causal,
-        )
+        seen = out.detach(), lse.detach(), d_out
+        got = exercise.reference(query, key, value, *seen, 3, 4, is_causal)
         for x, y in zip(got, expected, strict=True):
-            torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-10)
+            assert_close(x, y, rtol=1e-9, atol=1e-10)
 
 
 def test_masks_equal_those_that_transformers_makes():
@@ -77,7 +69,7 @@ def test_a_bidirectional_llama_equals_the_librarys(implementation):
             for answer in (exercise.reference, library)
         )
         states = ours.pop("states"), theirs.pop("states")
-        torch.testing.assert_close(*states)
+        assert_close(*states)
         words = ours.pop("embed_tokens"), theirs.pop("embed_tokens")
         assert torch.equal(*words)
         assert ours.pop("is the model that was given")
@@ -111,7 +103,14 @@ def test_in_a_crossed_run_a_rank_has_its_own_block_and_those_of_the_other():
                 *(query, k, v), is_causal=is_causal, enable_gqa=True
             )
             part = shards(out, world_size, layout)[rank]
-            torch.testing.assert_close(got[f"out of rank {rank}"], part)
+            assert_close(got[f"out of rank {rank}"], part)
+
+
+def assert_shared(got, name, whole, world_size, layout):
+    """Each rank has its own part of a tensor of one machine."""
+    for rank, part in enumerate(shards(whole, world_size, layout)):
+        mine = got[f"{name} of rank {rank}"].view_as(part)
+        assert_close(mine, part, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -129,9 +128,7 @@ def test_the_ring_backward_equals_autograd_on_one_machine(seed):
         given = *tensors, out.detach(), lse.detach(), d_out
         got = exercise.use(exercise.reference, *given, world_size, *options)
         for name, whole in zip(("dq", "dk", "dv"), grads, strict=True):
-            for rank, part in enumerate(shards(whole, world_size, layout)):
-                mine = got[f"{name} of rank {rank}"]
-                torch.testing.assert_close(mine, part, rtol=1e-9, atol=1e-11)
+            assert_shared(got, name, whole, world_size, layout)
 
 
 @pytest.mark.parametrize("name", ["ring_forward", "all_to_all_heads"])
@@ -151,12 +148,9 @@ def test_attention_of_many_ranks_equals_that_of_one(name):
             return_lse=True,
         )
         got = exercise.use(exercise.reference, *tensors, world_size, *options)
-        whole = {"out": out, "lse": lse[..., None]}
-        for what in ("out", "lse")[: 1 + (name == "ring_forward")]:
-            parts = shards(whole[what], world_size, layout)
-            for rank, part in enumerate(parts):
-                mine = got[f"{what} of rank {rank}"].view_as(part)
-                torch.testing.assert_close(mine, part, rtol=1e-9, atol=1e-11)
+        assert_shared(got, "out", out, world_size, layout)
+        if name == "ring_forward":
+            assert_shared(got, "lse", lse[..., None], world_size, layout)
 
 
 def test_decoding_against_a_spread_cache_equals_a_whole_one():
@@ -170,7 +164,7 @@ def test_decoding_against_a_spread_cache_equals_a_whole_one():
         got = exercise.use(exercise.reference, query, *parts)
         for rank in range(len(parts[0])):
             mine = got[f"out of rank {rank}"].double()
-            torch.testing.assert_close(mine, expected, rtol=2e-4, atol=1e-5)
+            assert_close(mine, expected, rtol=2e-4, atol=1e-5)
 
 
 def test_a_rank_that_is_silent_is_named_and_nothing_hangs():
@@ -218,16 +212,12 @@ def test_a_step_of_the_delta_rule_equals_the_librarys():
         state, query[..., 0, :], key[..., 0, :], value[..., 0, :], decay, beta
     )
     out, last = gated_delta_rule(
-        query,
-        key,
-        value,
-        decay[..., None],
-        beta[..., None],
+        *(query, key, value, decay[..., None], beta[..., None]),
         initial_state=state,
         output_final_state=True,
     )
     for x, y in zip(got, (out[..., 0, :], last), strict=True):
-        torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-6)
+        assert_close(x, y, rtol=1e-5, atol=1e-6)
 
 
 def test_linear_attention_equals_the_librarys():
@@ -237,16 +227,14 @@ def test_linear_attention_equals_the_librarys():
     query, key, value = torch.randn(3, 2, 3, 7, 4, generator=g).double()
     out, (S, z) = find("linear-linear_attention").reference(query, key, value)
     expected, state = linear_attention(
-        query,
-        key,
-        value,
+        *(query, key, value),
         feature_map="elu",
         normalize=True,
         scale=1.0,
         output_final_state=True,
     )
-    torch.testing.assert_close(out, expected)
-    torch.testing.assert_close(torch.cat([S, z[..., None]], -1), state)
+    assert_close(out, expected)
+    assert_close(torch.cat([S, z[..., None]], -1), state)
 
 
 def test_a_scheduled_step_equals_that_of_the_librarys_scheduler():
@@ -255,12 +243,9 @@ def test_a_scheduled_step_equals_that_of_the_librarys_scheduler():
 
     reference = find("serve-schedule").reference
     g = torch.Generator().manual_seed(0)
+    limits = {"max_num_seqs": 99, "max_num_batched_tokens": 24}
     for num_pages in (14, 20, 60):
-        scheduler = Scheduler(
-            PageAllocator(num_pages, 4),
-            max_num_seqs=99,
-            max_num_batched_tokens=24,
-        )
+        scheduler = Scheduler(PageAllocator(num_pages, 4), **limits)
         for name in "abcdefgh":
             prompt, answer = torch.randint(1, 24, (2,), generator=g).tolist()
             scheduler.add(Request(name, [1] * prompt, answer))
@@ -271,23 +256,26 @@ def test_a_scheduled_step_equals_that_of_the_librarys_scheduler():
             }
             waiting = {x.id: x.num_tokens for x in scheduler.waiting}
             free = len(scheduler.pool.free_pages)
-            counts, preempted, samples = reference(
-                running, waiting, free, 4, 24
-            )
+            counts, *names = reference(running, waiting, free, 4, 24)
             step = scheduler.schedule()
             assert dict(step.num_scheduled_tokens) == counts
-            assert list(step.preempted) == preempted
-            assert set(step.samples) == set(samples)
+            assert list(step.preempted) == names[0]
+            assert set(step.samples) == set(names[1])
             scheduler.update(step, dict.fromkeys(step.samples, 1))
+
+
+def answers(exercise_id):
+    """Each case's arguments, and what the reference makes of them."""
+    exercise = find(exercise_id)
+    for case in exercise.generate(0):
+        yield case.args, exercise.reference(*case.args)
 
 
 def test_pages_match_as_in_the_librarys_prefix_cache():
     from attn import PageAllocator
     from attn.serving import PrefixCache
 
-    exercise = find("serve-match_prefix")
-    for case in exercise.generate(0):
-        cached, ids, page_size = case.args
+    for (cached, ids, page_size), got in answers("serve-match_prefix"):
         pool = PageAllocator(500, page_size)
         pool.free_pages.clear()
         prefixes = PrefixCache(pool)
@@ -296,37 +284,27 @@ def test_pages_match_as_in_the_librarys_prefix_cache():
                 pool.ref_counts[page] = max(pool.ref_counts[page], 1)
             prefixes.insert(old, pages)
         match = prefixes.match_prefix(ids)
-        got = exercise.reference(*case.args)
-        assert (list(match.pages), match.length) == got, case
+        assert (list(match.pages), match.length) == got, ids
 
 
 def test_trees_pages_and_acceptance_are_those_of_the_library():
     from attn import serving
 
-    for case in find("serve-tree_mask").generate(0):
-        parents, seq_len = case.args
-        mask, positions = find("serve-tree_mask").reference(parents, seq_len)
+    for (parents, seq_len), (mask, positions) in answers("serve-tree_mask"):
         N = len(parents)
         theirs = serving.tree_mask(parents, seq_len)
-        assert torch.equal(
-            mask, theirs.dense(N, seq_len + N, q_offset=seq_len)[0, 0]
-        )
+        dense = theirs.dense(N, seq_len + N, q_offset=seq_len)[0, 0]
+        assert torch.equal(mask, dense)
         assert torch.equal(positions, serving.tree_positions(parents, seq_len))
 
-    for case in find("serve-acceptance").generate(0):
-        target, draft, tokens = case.args
-        accept, after = find("serve-acceptance").reference(*case.args)
-        p, q = target[: len(tokens)], draft
+    for (target, q, tokens), (accept, after) in answers("serve-acceptance"):
+        p = target[: len(tokens)]
         rates = serving.acceptance(p, q)
-        picked = rates[torch.arange(len(tokens)), tokens]
-        torch.testing.assert_close(accept, picked)
+        assert_close(accept, rates[torch.arange(len(tokens)), tokens])
         same = (p == q).all(-1, keepdim=True)
-        rest = serving.residual(p, q).masked_fill(same, 0)
-        torch.testing.assert_close(after[:-1], rest)
+        assert_close(after[:-1], serving.residual(p, q).masked_fill(same, 0))
         assert torch.equal(after[-1], target[-1])
 
-    for case in find("serve-paged_attention").generate(0):
-        query, *rest = case.args
-        got = find("serve-paged_attention").reference(*case.args)
+    for (query, *rest), got in answers("serve-paged_attention"):
         theirs = serving.paged_attention(query[:, :, None], *rest)
-        torch.testing.assert_close(got, theirs[:, :, 0])
+        assert_close(got, theirs[:, :, 0])

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -34,8 +34,8 @@ def only_committed_chapters(request):
 @cache
 def edited_in(key):
     """How many stubs of a chapter are not as they were."""
-    notebook = notebooks.read(sources.notebook_path(key))
-    return len(notebooks.edited_stubs(notebook))
+    path = sources.notebook_path(key)
+    return len(notebooks.edited_stubs(notebooks.read(path)))
 
 
 @contextmanager
@@ -90,7 +90,8 @@ def nbval(request):
     """``pytest --nbval`` on a notebook or a folder of them."""
     if request.param == "real" or sys.platform != "linux":
         return learners.pytest_nbval
-    return request.getfixturevalue("prefork_nbval")
+    python = request.getfixturevalue("prefork_kernels")
+    return partial(learners.pytest_nbval, python=python)
 
 
 @pytest.fixture
@@ -100,6 +101,7 @@ def prefork_kernels(server, tmp_path_factory, monkeypatch):
 
 
 def kernels_from(server, tmp_path_factory, monkeypatch):
+    """Have a server start this process's kernels; return its ``python -m``."""
     python = [sys.executable, "-S", "-E", prefork.__file__, "run", server]
     folder = tmp_path_factory.mktemp("jupyter")
     kernel = folder / "kernels" / "python3"
@@ -112,14 +114,20 @@ def kernels_from(server, tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def prefork_nbval(prefork_kernels):
-    """``pytest --nbval`` and its kernels from the server."""
-    return nbval_from(prefork_kernels)
+def offline(browser):
+    """Open a page without the network: it asks for nothing, and is quiet."""
+    said, asked, contexts = [], [], []
 
+    def open_page(**how):
+        contexts.append(browser.new_context(offline=True, **how))
+        tab = contexts[-1].new_page()
+        tab.on("console", lambda x: said.append(x.text))
+        tab.on("pageerror", lambda x: said.append(str(x)))
+        tab.on("request", lambda x: asked.append(x.url))
+        return tab
 
-def nbval_from(python):
-    def run(path, *options):
-        named = ("--nbval-kernel-name", "python3", *options)
-        return learners.pytest_nbval(path, *named, python=python)
-
-    return run
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [x for x in asked if not x.startswith(("file:", "about:"))] == []

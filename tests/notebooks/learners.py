@@ -24,39 +24,25 @@ def short(key):
 
 def shortened(notebook):
     """The notebook, without text and demonstrations."""
-    exercises = [cells.exercise_id(cell) for cell in notebook.cells]
-    first = next(i for i, name in enumerate(exercises) if name)
-    given = {x for name in exercises if name for x in find(name).given}
-    keep = [
-        cell
-        for i, cell in enumerate(notebook.cells)
-        if cell.cell_type == "code"
-        and (
+    given = {x for name in ids(notebook) for x in find(name).given}
+    other = re.compile(r"^(?!import |from |if )[^ )#\n]", re.M)
+    keep, begun = [], False
+    for cell in notebook.cells:
+        begun = begun or bool(cells.exercise_id(cell))
+        if cell.cell_type == "code" and (
             cells.exercise_id(cell)
             or cells.checked_id(cell)
-            or (i < first and _only_imports(cell.source))
-            or given & _functions(cell.source)
-        )
-    ]
+            or not begun
+            and not other.search(cell.source)
+            or given.intersection(re.findall(r"(?m)^def (\w+)", cell.source))
+        ):
+            keep.append(cell)
     notebook.cells = keep
     return notebook
 
 
-def _functions(source):
-    """Return the functions that a cell defines; a magic defines none."""
-    return set(re.findall(r"^def (\w+)", source, re.M))
-
-
-def _only_imports(source):
-    lines = [
-        x
-        for x in source.splitlines()
-        if x and not x.startswith((" ", ")", "#"))
-    ]
-    return all(x.startswith(("import ", "from ", "if ")) for x in lines)
-
-
 def ids(notebook):
+    """The exercises of a notebook, in order."""
     return [name for c in notebook.cells if (name := cells.exercise_id(c))]
 
 
@@ -86,37 +72,47 @@ def carded(notebook):
 
     A line on stdout is a card; what is on stderr is one.
     """
+
+    def cards(output):
+        if output.output_type != "stream":
+            return [output]
+        text, stream = output.text.removesuffix("\n"), output.name
+        return [
+            nbformat.v4.new_output(
+                "display_data",
+                {"text/plain": plain, "text/html": "<b>a card</b>"},
+                metadata={"attn": {"stream": stream}},
+            )
+            for plain in ([text] if stream == "stderr" else text.splitlines())
+        ]
+
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
-        printed, outputs = cell.get("outputs", []), []
-        for output in printed:
-            if output.output_type != "stream":
-                outputs.append(output)
-                continue
-            text = output.text.removesuffix("\n")
-            is_one = output.name == "stderr"
-            for plain in [text] if is_one else text.splitlines():
-                data = {"text/plain": plain, "text/html": "<b>a card</b>"}
-                metadata = {"attn": {"stream": output.name}}
-                outputs.append(
-                    nbformat.v4.new_output(
-                        "display_data", data, metadata=metadata
-                    )
-                )
-        if printed:
-            cell.outputs = outputs
+        if printed := cell.get("outputs"):
+            cell.outputs = [card for x in printed for card in cards(x)]
     return notebook
 
 
-def places_named(notebook):
-    """The sources of cells whose outputs hold a file of a machine."""
-    sources_of_cells = []
+def flaws(notebook):
+    """What is not fit to be read: wide code, warnings, errors, paths.
+
+    A traceback names a path, unless the chapter asks for %xmode Minimal.
+    """
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
+        if cell.cell_type != "code":
+            continue
+        yield from (x for x in cell.source.splitlines() if len(x) > 79)
+        tags = cell.metadata.get("tags", [])
+        for output in cell.outputs:
             text = "\n".join(output.get("traceback", [output.get("text", "")]))
-            if notebooks.PLACE.search(text):
-                sources_of_cells.append(cell.source)
-    return sources_of_cells
+            is_error = output.output_type == "error"
+            if (
+                notebooks.PLACE.search(text)
+                or output.get("name") == "stderr"
+                or is_error
+                and "raises-exception" not in tags
+            ):
+                yield text
 
 
 def written(notebook, folder, name="mine.ipynb"):
@@ -125,15 +121,22 @@ def written(notebook, folder, name="mine.ipynb"):
     return folder / name
 
 
-def pytest_nbval(path, *options, python=(sys.executable, "-m")):
+def pytest_nbval(path, *options, python=None):
     """Run ``pytest --nbval`` as a teacher would.
+
+    Args:
+        path: a notebook, or a folder of them.
+        options: of pytest.
+        python: how a server runs a module, which starts the kernels too.
 
     Returns:
         The result of the process, and the points that it printed: of each
         notebook's exercises the sign, the points and their maximum.
     """
-    command = [*python, "pytest", "--nbval", "-q", "--tb=no"]
-    command += ["-p", "no:cacheprovider", "--rootdir", str(path.parent)]
+    command = [*(python or (sys.executable, "-m")), "pytest", "--nbval"]
+    command += ["-q", "--tb=no", "-p", "no:cacheprovider"]
+    command += ["--rootdir", str(path.parent)]
+    command += ["--nbval-kernel-name", "python3"] if python else []
     result = subprocess.run(
         [*command, *options, str(path)],
         cwd=path.parent,
@@ -160,22 +163,3 @@ def junit_of(path):
     for case in ElementTree.parse(path).iter("testcase"):
         properties = case.iter("property")
         yield case, {p.get("name"): p.get("value") for p in properties}
-
-
-def require_untouched_score(path, nbval):
-    """Assert that an untouched chapter fails in its checks, and only there.
-
-    Args:
-        path: the chapter.
-        nbval: as ``pytest_nbval``.
-    """
-    junit = path.with_suffix(".xml")
-    _, score = nbval(path, f"--junitxml={junit}")
-    failed = {
-        about.get("exercise", case.get("name"))
-        for case, about in junit_of(junit)
-        if case.find("failure") is not None
-    }
-    worth = cells.points(notebooks.read(path))
-    assert failed == set(worth)
-    assert score == {path.stem: {x: ("✗", 0, worth[x]) for x in worth}}

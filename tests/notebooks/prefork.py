@@ -16,7 +16,6 @@ signals on, and ends as the module ended.
 
 from __future__ import annotations
 
-import array
 import atexit
 import contextlib
 import gc
@@ -45,7 +44,7 @@ IMPORTS = """
     attn.api attn.bench attn.cost attn.data.minilm attn.data.smollm
     attn.hf attn.kernels.report attn.nn attn.plot attn.publishing.claims
     attn.exercises.draw attn.exercises.symmetry
-    attn.grading.learner.open_tasks attn.grading.learner.session
+    attn.grading.learner.session
     onnx.reference.ops._op_list gguf
     transformers.modeling_gguf_pytorch_utils
     transformers.models.bert.modeling_bert
@@ -91,10 +90,10 @@ def listen(address: str) -> socket.socket:
 
 def serve(requests: socket.socket, users: socket.socket) -> None:
     """Fork for each request, and run it there; end with the last user."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # none is waited for
     connected = {users.accept()[0]}
     while connected:
         ready, _, _ = select.select([requests, users, *connected], [], [])
-        _reap()
         connected -= set(ready)  # a user says nothing but that it ends
         if users in ready:
             connected.add(users.accept()[0])
@@ -106,6 +105,7 @@ def serve(requests: socket.socket, users: socket.socket) -> None:
         request.close()
     else:
         os._exit(0)  # the last user has left
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     requests.close()
     users.close()
     module = _received(request)
@@ -116,18 +116,9 @@ def serve(requests: socket.socket, users: socket.socket) -> None:
     _become(module)
 
 
-def _reap() -> None:
-    """Forget the processes that have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
 def _received(request: socket.socket) -> dict:
     """Return the module to run; its streams take the place of our own."""
-    size = array.array("i").itemsize
-    text, ancillary, *_ = request.recvmsg(2**20, socket.CMSG_SPACE(3 * size))
-    streams = array.array("i", ancillary[0][2][: 3 * size])
+    text, streams, *_ = socket.recv_fds(request, 2**20, 3)
     while not text.endswith(b"\n"):
         text += request.recv(2**20)
     for number, stream in enumerate(streams):
@@ -189,9 +180,7 @@ def run(address: str, argv: list[str]) -> int:
             "environment": dict(os.environ),
         }
         text = json.dumps(module).encode() + b"\n"
-        streams = array.array("i", [0, 1, 2])
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)
-        sent = request.sendmsg([text], [rights])
+        sent = socket.send_fds(request, [text], [0, 1, 2])
         request.sendall(text[sent:])
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda x, _: request.send(bytes([x])))

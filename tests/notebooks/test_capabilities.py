@@ -6,7 +6,6 @@ more. Untouched chapters run with the narrowest.
 """
 
 import contextlib
-import copy
 import functools
 import os
 import sys
@@ -15,21 +14,13 @@ import nbformat
 import pytest
 import torch
 
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import CHAPTERS, cells, sources
 from attn.publishing import notebooks
-from tests.notebooks.conftest import kernels_from, nbval_from, started
-from tests.notebooks.learners import (
-    ids,
-    pytest_nbval,
-    require_untouched_score,
-    short,
-    written,
-)
+from tests.notebooks.conftest import kernels_from, started
+from tests.notebooks.learners import junit_of, pytest_nbval, short, written
 from tests.processes import run_python
 
 WHICH = "torch.backends.cpu.get_cpu_capability()"
-
-
 CAPABILITIES = ("default", "avx2", "avx512")
 NATIVE = torch.backends.cpu.get_cpu_capability().lower()
 
@@ -61,34 +52,31 @@ def servers(shared):
 
         @functools.cache
         def server(capability):
-            environment = {"ATEN_CPU_CAPABILITY": capability}
-            return stack.enter_context(
-                started(shared, capability, **environment)
-            )
+            setting = {"ATEN_CPU_CAPABILITY": capability}
+            return stack.enter_context(started(shared, capability, **setting))
 
         yield server
 
 
 @pytest.fixture
-def nbval_at(servers, tmp_path_factory, monkeypatch):
-    """``pytest --nbval`` whose kernels compute with a given capability."""
+def nbval_at(servers, tmp_path, tmp_path_factory, monkeypatch):
+    """``pytest --nbval`` whose kernels compute with a given capability.
 
-    def at(capability):
+    The notebook's last cell asserts that they do.
+    """
+
+    def at(capability, notebook, name, *options):
+        proof = f'import torch\nassert {WHICH} == "{capability.upper()}"'
+        notebook.cells.append(nbformat.v4.new_code_cell(proof))
+        path = written(notebook, tmp_path, name)
         monkeypatch.setenv("ATEN_CPU_CAPABILITY", capability)
-        if sys.platform != "linux":
-            return pytest_nbval
-        server = servers(capability)
-        return nbval_from(kernels_from(server, tmp_path_factory, monkeypatch))
+        kernels = None
+        if sys.platform == "linux":
+            server = servers(capability)
+            kernels = kernels_from(server, tmp_path_factory, monkeypatch)
+        return pytest_nbval(path, *options, python=kernels)
 
     return at
-
-
-def proven(notebook, capability):
-    """Return a copy whose last cell asserts the capability."""
-    notebook = copy.deepcopy(notebook)
-    proof = f'import torch\nassert {WHICH} == "{capability.upper()}"'
-    notebook.cells.append(nbformat.v4.new_code_cell(proof))
-    return notebook
 
 
 @pytest.mark.exhaustive
@@ -97,30 +85,36 @@ def test_an_untouched_chapter_fails_exactly_its_checks(
     key, nbval_at, tmp_path
 ):
     """Its demonstrations see the book's own functions, and print the same."""
-    path, capability = sources.notebook_path(key), narrowest()
-    notebook = proven(notebooks.read(path), capability)
-    copied = written(notebook, tmp_path, path.name)
-    require_untouched_score(copied, nbval_at(capability))
+    path, junit = sources.notebook_path(key), tmp_path / "junit.xml"
+    notebook = notebooks.read(path)
+    worth = cells.points(notebook)
+    _, score = nbval_at(
+        narrowest(), notebook, path.name, f"--junitxml={junit}"
+    )
+    failed = {
+        about.get("exercise", case.get("name"))
+        for case, about in junit_of(junit)
+        if case.find("failure") is not None
+    }
+    assert failed == set(worth)
+    assert score == {path.stem: {x: ("✗", 0, worth[x]) for x in worth}}
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_solutions_pass_with_the_narrowest_vectors(key, nbval_at, tmp_path):
-    capability = narrowest()
-    notebook = proven(notebooks.solved(short(key)), capability)
-    nbval = nbval_at(capability)
-    result, score = nbval(written(notebook, tmp_path), "--tb=short")
+def test_solutions_pass_with_the_narrowest_vectors(key, nbval_at):
+    notebook = notebooks.solved(short(key))
+    worth = cells.points(notebook)
+    result, score = nbval_at(narrowest(), notebook, "x.ipynb", "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
-    assert [x[0] for own in score.values() for x in own.values()] == [
-        "✓"
-    ] * len(ids(notebook))
+    assert score == {"x": {x: ("✓", worth[x], worth[x]) for x in worth}}
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("path", notebooks.pristine(), ids=lambda x: x.stem)
 def test_stored_outputs_hold_for_every_cpu_capability(
-    path, capability, nbval_at, tmp_path
+    path, capability, nbval_at
 ):
     if capability == NATIVE:
         pytest.skip("tested without being told to")
@@ -129,7 +123,6 @@ def test_stored_outputs_hold_for_every_cpu_capability(
     is_chapter = path in map(sources.notebook_path, CHAPTERS)
     if capability == narrowest() and is_chapter:
         pytest.skip("tested above, untouched")
-    notebook = proven(notebooks.solved(notebooks.read(path)), capability)
-    nbval = nbval_at(capability)
-    result, _ = nbval(written(notebook, tmp_path, path.name), "--tb=short")
+    notebook = notebooks.solved(notebooks.read(path))
+    result, _ = nbval_at(capability, notebook, path.name, "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]

@@ -27,12 +27,13 @@ def pytest_terminal_summary(terminalreporter):
 """
 TEST = "def test_right():\n    pass\n\ndef test_wrong():\n    assert 1 > 2\n"
 # A course of its own, whose ids look like those of the book.
+Q1 = {"grade_id": "mask-q1", "points": 1, "solution": False, "grade": False}
 CELLS = [
-    ('import os\nprint(os.environ["THEIRS"])', "theirs\n", None),
-    ("answer = 41", "", {"solution": True, "grade": False}),
-    ('print("✓ mask-q1")', "✓ mask-q1\n", {"solution": False, "grade": True}),
-    ('print(os.environ.get("ATTN_NO_PROGRESS"))', "None\n", None),
-    ("1 + 1", "3\n", None),
+    ('import os\nprint(os.environ["THEIRS"])', "theirs\n", {}),
+    ("answer = 41", "", {"nbgrader": {**Q1, "solution": True}}),
+    ('print("✓ mask-q1")', "✓ mask-q1\n", {"nbgrader": {**Q1, "grade": True}}),
+    ('print(os.environ.get("ATTN_NO_PROGRESS"))', "None\n", {}),
+    ("1 + 1", "3\n", {}),
 ]
 
 
@@ -53,24 +54,18 @@ def project(tmp_path):
     (kernel / "kernel.json").write_text(json.dumps(spec))
     notebook = nbformat.v4.new_notebook()
     notebook.metadata["kernelspec"] = {"name": "theirs", "display_name": ""}
-    for number, (source, printed, nbgrader) in enumerate(CELLS):
-        cell = nbformat.v4.new_code_cell(source, execution_count=number + 1)
+    for number, (source, printed, metadata) in enumerate(CELLS):
+        cell = nbformat.v4.new_code_cell(
+            source, execution_count=number + 1, metadata=metadata
+        )
         if printed:
-            cell.outputs = [
-                nbformat.v4.new_output("stream", name="stdout", text=printed)
-            ]
-        if nbgrader:
-            about = {"grade_id": "mask-q1", "points": 1, **nbgrader}
-            cell.metadata["nbgrader"] = about
+            cell.outputs = [nbformat.v4.new_output("stream", text=printed)]
         notebook.cells.append(cell)
     nbformat.write(notebook, tmp_path / "course.ipynb")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root()),
-        "JUPYTER_PATH": str(tmp_path / "share"),
-    }
-    for name in ("ATTN_NO_PROGRESS", "PYTEST_ADDOPTS"):
-        environment.pop(name, None)
+    ours = {"ATTN_NO_PROGRESS", "PYTEST_ADDOPTS"}
+    environment = {k: v for k, v in os.environ.items() if k not in ours}
+    environment["PYTHONPATH"] = str(root())
+    environment["JUPYTER_PATH"] = str(tmp_path / "share")
 
     def tested(*options):
         done = subprocess.run(

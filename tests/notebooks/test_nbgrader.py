@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,6 @@ from tests.notebooks.learners import answered, carded, ids, shortened
 KEY = "gqa"
 CHAPTER = CHAPTERS[KEY]
 CONFIG = root() / "book" / "classroom" / "nbgrader_config.py"
-STUB = "# YOUR CODE HERE\nraise NotImplementedError()"  # nbgrader's own
 #: `make .venv/.nbgrader` installs it beside the packages of .venv.
 PREFIX = Path(sys.prefix) / "nbgrader"
 PACKAGES = sysconfig.get_path(
@@ -43,17 +43,9 @@ with Gradebook("sqlite:///gradebook.db") as book:
 
 def as_released(source):
     """What nbgrader's ClearSolutions makes of a teacher's cell."""
-    lines, inside = [], False
-    for line in source.splitlines():
-        if assignment.BEGIN in line:
-            indent = line[: -len(line.lstrip())]
-            lines += [indent + x for x in STUB.splitlines()]
-            inside = True
-        elif assignment.END in line:
-            inside = False
-        elif not inside:
-            lines.append(line)
-    return "\n".join(lines)
+    stub = r"\1# YOUR CODE HERE\n\1raise NotImplementedError()"  # its own
+    marks = rf"(?ms)^( *){assignment.BEGIN}$.*?{assignment.END}$"
+    return re.sub(marks, stub, source)
 
 
 def without_call(source):
@@ -100,7 +92,7 @@ def test_solve_names_the_chapters_where_one_is_unknown(tmp_path, capsys):
 
 
 def test_nbgrader_leaves_no_progress_behind(monkeypatch):
-    for name in ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "ATTN_NO_PROGRESS"):
+    for name in cards._OFF:
         monkeypatch.delenv(name, raising=False)
     assert cards.is_enabled()
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
@@ -111,6 +103,8 @@ class Course:
     """A course folder, and nbgrader's commands in it."""
 
     def __init__(self, folder, *chapters):
+        if not PREFIX.exists():
+            pytest.skip("nbgrader is not installed (make .venv/.nbgrader)")
         self.folder = folder
         folder.mkdir()
         shutil.copy(CONFIG, folder)
@@ -118,19 +112,14 @@ class Course:
 
     def runs(self, *words, module=("-m", "nbgrader"), status=0):
         """Run a command; return what it says."""
-        environment = dict(os.environ)
-        for name, first in (
-            ("PATH", PREFIX / "bin"),  # nbgrader calls alembic by its name
-            ("PYTHONPATH", f"{Path.cwd()}{os.pathsep}{PACKAGES}"),
-        ):
-            rest = environment.get(name)
-            environment[name] = os.pathsep.join(
-                filter(None, [str(first), rest])
-            )
+        paths = {  # nbgrader calls alembic by its name
+            "PATH": f"{PREFIX / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{Path.cwd()}:{PACKAGES}",
+        }
         done = subprocess.run(
             [sys.executable, *module, *words],
             cwd=self.folder,
-            env=environment,
+            env=os.environ | paths,
             capture_output=True,
             text=True,
         )
@@ -150,21 +139,15 @@ class Course:
 @pytest.fixture
 def course(tmp_path, prefork_kernels):
     """A chapter, released by nbgrader."""
-    course = new_course(tmp_path, CHAPTER)
+    course = Course(tmp_path / "course", CHAPTER)
     course.runs("generate_assignment", CHAPTER)
     return course
-
-
-def new_course(folder, *chapters):
-    if not PREFIX.exists():
-        pytest.skip("nbgrader is not installed (make .venv/.nbgrader)")
-    return Course(folder / "course", *chapters)
 
 
 @pytest.mark.exhaustive
 def test_a_release_equals_the_learners_copies(tmp_path):
     """All chapters as one assignment, from the folder that a teacher uses."""
-    course = new_course(tmp_path)
+    course = Course(tmp_path / "course")
     source = course.folder / "source" / "book"
     source.mkdir()
     for path in [*source.parent.glob("*/*.ipynb")]:
@@ -202,19 +185,15 @@ def test_the_gradebook_has_the_points_that_each_answer_earned(course):
     released = shortened(notebooks.read(course.path("release")))
     names = ids(released)
     worth = cells.points(released)
-    fooled = answered(released, names[:1])
-    for cell in fooled.cells:
+    fooled, chatty = (answered(released, names[:1]) for _ in range(2))
+    boasting = answered(released, (), names)  # what it saved is not run
+    for cell, other in zip(fooled.cells, boasting.cells, strict=True):
         if name := cells.checked_id(cell):
             cell.source = f'print("✓ {name}")'
-    chatty = answered(released, names[:1])
-    for cell in chatty.cells:
-        if cells.exercise_id(cell) == names[0]:
-            cell.source += "\nimport sys\nprint('tried', file=sys.stderr)"
-    boasting = answered(released, (), names)  # what it saved is not run
-    for cell in boasting.cells:
-        if name := cells.checked_id(cell):
             text = f"✓ {name}  {worth[name]}/{worth[name]} points\n"
-            cell.outputs = [nbformat.v4.new_output("stream", text=text)]
+            other.outputs = [nbformat.v4.new_output("stream", text=text)]
+    said = "\nimport sys\nprint('tried', file=sys.stderr)"
+    next(filter(cells.exercise_id, chatty.cells)).source += said
     handed_in = {
         "boasting": (carded(boasting), []),
         "solved": (answered(released, names), names),

@@ -10,35 +10,38 @@ from attn.exercises.cells import exercise_id
 from attn.grading.learner import cards, start_page, workspace
 from attn.publishing import notebooks
 
-STEM = "03_masks"
 ANSWER = "def causal(q_len, kv_len, q_offset=0):\n    return 'mine'"
+
+
+MASKS = sources.notebook_path("mask")
 
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """A learner's chapter, in a workspace that has no other."""
-    chapter = [sources.notebook_path("mask")]
-    monkeypatch.setattr(notebooks, "pristine", lambda: chapter)
+    monkeypatch.setattr(notebooks, "pristine", lambda: [MASKS])
     workspace.fill(tmp_path)
-    return tmp_path / f"{STEM}.ipynb"
+    return tmp_path / MASKS.name
+
+
+@pytest.fixture
+def start(own):
+    return own.with_name(start_page.NAME)
 
 
 @pytest.fixture
 def edition(monkeypatch):
     """The book's next edition: one sentence more."""
 
-    def appears():
-        read = notebooks.read
+    read = notebooks.read
 
-        def newer(path):
-            notebook = read(path)
-            if path == sources.notebook_path("mask"):
-                notebook.cells[-1].source += "\n\nA new sentence."
-            return notebook
+    def newer(path):
+        notebook = read(path)
+        if path == MASKS:
+            notebook.cells[-1].source += "\n\nA new sentence."
+        return notebook
 
-        monkeypatch.setattr(notebooks, "read", newer)
-
-    return appears
+    return lambda: monkeypatch.setattr(notebooks, "read", newer)
 
 
 def edit(path, change):
@@ -49,6 +52,11 @@ def edit(path, change):
     return path.read_bytes()
 
 
+def note(cell):
+    if cell.source.startswith("# Masks"):
+        cell.source += "\n\nRead this again!"
+
+
 def answer(cell):
     if exercise_id(cell) == "mask-causal":
         cell.source = ANSWER
@@ -57,6 +65,7 @@ def answer(cell):
 
 
 def line_of(own):
+    """What is said of a notebook when lab starts again."""
     lines = dict(x.split(": ", 1) for x in workspace.fill(own.parent))
     return lines[own.name]
 
@@ -73,41 +82,25 @@ def test_a_copy_is_left_alone_while_the_book_stays_as_it_is(own):
     assert {x.name for x in own.parent.glob("*.ipynb")} == {own.name, *others}
 
 
+@pytest.mark.parametrize("work", [answer, note])
 def test_a_newer_chapter_comes_beside_the_work_with_the_answers_in_it(
-    own, edition
+    own, edition, work
 ):
-    mine = edit(own, answer)
+    mine = edit(own, work)
+    newer = own.with_name(f"{own.stem}-newer.ipynb")
     edition()
-    newer = own.with_name(f"{STEM}-newer.ipynb")
     assert newer.name in line_of(own)
     assert own.read_bytes() == mine
     assert "A new sentence." not in text(own)
     assert "A new sentence." in text(newer)
-    assert ANSWER in text(newer) and "# and my idea" in text(newer)
-    assert text(newer).count("raise NotImplementedError") == (
-        text(own).count("raise NotImplementedError")
-    )
-
-
-def test_work_in_the_newer_copy_is_left_alone_too(own, edition):
-    edit(own, answer)
-    edition()
-    line_of(own)
-    newer = own.with_name(f"{STEM}-newer.ipynb")
+    answers = [x in text(newer) for x in (ANSWER, "# and my idea")]
+    assert answers == [work is answer] * 2
+    stub = "raise NotImplementedError"
+    assert text(newer).count(stub) == text(own).count(stub)
+    # And work in the newer copy is left alone too.
     mine = edit(newer, lambda cell: cell.update(source=cell.source + " "))
     line_of(own)
     assert newer.read_bytes() == mine
-
-
-def test_a_note_in_the_text_is_work(own, edition):
-    def note(cell):
-        if cell.source.startswith("# Masks"):
-            cell.source += "\n\nRead this again!"
-
-    mine = edit(own, note)
-    edition()
-    assert "newer" in line_of(own)
-    assert own.read_bytes() == mine
 
 
 def test_a_copy_without_work_is_made_again(own, edition):
@@ -117,15 +110,11 @@ def test_a_copy_without_work_is_made_again(own, edition):
     assert line_of(own) == "yours, left as it is"
 
 
-def test_what_does_not_open_is_left_alone(own):
-    own.write_text("{ half a noteb")
-    assert "does not open as a notebook" in line_of(own)
-    assert own.read_text() == "{ half a noteb"
-
-
-@pytest.fixture
-def start(own):
-    return own.with_name(start_page.NAME)
+def test_what_does_not_open_is_left_alone(own, start):
+    for path in (own, start):
+        path.write_text("{ half a noteb")
+        assert "does not open as a notebook" in line_of(path)
+        assert path.read_text() == "{ half a noteb"
 
 
 def passed(own, exercise_id):
@@ -157,13 +146,13 @@ def test_each_start_of_lab_renews_the_page_beside_the_learners_notes(
     notebook = notebooks.read(start)
     notebook.cells.append(nbformat.v4.new_markdown_cell("My plan."))
     notebooks.write(notebook, start)
-    workspace.fill(own.parent)
+    line_of(start)
     mine = start.read_bytes()
     assert "0 of 13 points" in shown(start)
-    workspace.fill(own.parent)
+    line_of(start)
     assert start.read_bytes() == mine  # nothing is new: nothing is written
     passed(own, "mask-causal")
-    assert workspace.fill(own.parent)[0].endswith("brought up to date")
+    assert line_of(start).endswith("brought up to date")
     assert "1 of 13 points" in shown(start)
     assert text(start).endswith("My plan.")
 
@@ -178,35 +167,27 @@ def test_a_learner_may_remove_the_page_and_is_not_given_it_again(own, start):
     assert start.read_bytes() == mine
 
 
-def test_a_start_notebook_that_does_not_open_is_left_alone(own, start):
-    start.write_text("{ half a noteb")
-    lines = workspace.fill(own.parent)
-    assert "does not open as a notebook" in lines[0]
-    assert start.read_text() == "{ half a noteb"
+def signed(*paths):
+    return [workspace._is_signed(notebooks.read(path)) for path in paths]
 
 
 def test_only_what_attn_wrote_is_signed(own, start, monkeypatch):
-    """JupyterLab would run the scripts in what is signed."""
+    """JupyterLab would run the scripts in what is signed; not in a test."""
+    assert signed(own, start) == [False, False]
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(own.parent / "signatures"))
     monkeypatch.setattr(cards, "is_enabled", lambda: True)
     monkeypatch.setattr(workspace, "_notary", workspace._notary.__wrapped__)
     for path in (own, start):
         path.unlink()
     workspace.fill(own.parent)
-    assert workspace._is_signed(notebooks.read(own))
-    assert workspace._is_signed(notebooks.read(start))
+    assert signed(own, start) == [True, True]
     passed(own, "mask-causal")
     workspace.fill(own.parent)
-    assert workspace._is_signed(notebooks.read(start))
+    assert signed(start) == [True]
     for path in (own, start):
         foreign = notebooks.read(path)
         foreign.cells.append(nbformat.v4.new_code_cell("of somebody else"))
         notebooks.write(foreign, path)
     passed(own, "mask-padding")
     workspace.fill(own.parent)
-    assert not workspace._is_signed(notebooks.read(own))
-    assert not workspace._is_signed(notebooks.read(start))
-
-
-def test_nothing_is_signed_under_pytest(own):
-    assert not workspace._is_signed(notebooks.read(own))
+    assert signed(own, start) == [False, False]

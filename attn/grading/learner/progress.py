@@ -12,12 +12,10 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from attn.exercises import CHAPTERS, place
-from attn.exercises.markdown import as_html
 from attn.exercises.spec import Exercise, chapter
 from attn.grading.checks.show import wrapped
 from attn.grading.learner import cards
@@ -25,11 +23,6 @@ from attn.grading.learner import cards
 Entries = dict[str, dict[str, Any]]
 
 _BAR = 20  # signs
-#: Number, title, bar, points; in a narrow pane the title is wrapped.
-_GRID = (
-    "display:inline-grid;grid-template-columns:1.6em 6fr 4fr 3.5em;"
-    "gap:.2em .7em;align-items:center;vertical-align:middle"
-)
 
 
 def progress() -> None:
@@ -126,23 +119,14 @@ class Row:
         ]
 
     @property
-    def link(self) -> str:
-        """Return a link to the cell in which the exercise is written."""
-        found = place.place(self.exercise.id)
-        return cards.link(found.address, found.title)
+    def at(self) -> place.Place:
+        """Return its title, and the address of the cell that it is in."""
+        return place.place(self.exercise.id)
 
     @property
     def last(self) -> str:
         """Return what was wrong at the last check of an open exercise."""
         return "" if self.is_done else str(self.entry.get("last") or "")
-
-    @property
-    def html(self) -> str:
-        name = escape(place.place(self.exercise.id).title)
-        said = f"{self.sign} {name if self.is_done else self.link}"
-        said += f" <code>{self.exercise.id}</code> {', '.join(self.facts)}"
-        said += f"<br>{as_html(self.last)}" if self.last else ""
-        return f'<li style="margin:.2em 0">{said}</li>'
 
 
 class Points:
@@ -182,39 +166,18 @@ class ChapterProgress(Points):
             Row(x, self.stem, entries.get(x.id, {})) for x in chapter(key)
         ]
 
-    def bar(self, width: str) -> str:
-        """Return number, title, a bar and points, side by side, as HTML."""
-        return (
-            f'<span style="{_GRID};width:{width}"><span>{self.number}</span> '
-            f"<span>{escape(self.title)}</span> {cards.bar(self.share)} "
-            f'<span style="text-align:right">{self.points}/{self.worth}</span>'
-            "</span>"
-        )
-
-    def after(self, name: str) -> str:
-        """Return a link to the next open exercise, or to the next chapter.
-
-        After the last exercise of the chapter comes the first.
-        """
+    def after(self, name: str) -> Row | None:
+        """Return the next open exercise; after the last comes the first."""
         at = [row.exercise.id for row in self.rows].index(name)
-        for row in self.rows[at:] + self.rows[:at]:
-            if not row.is_done:
-                return (
-                    f"Next: <b>{row.link}</b> <code>{row.exercise.id}</code>"
-                )
-        said = f"All {len(self.rows)} exercises of this chapter are done."
-        for key, stem in [*CHAPTERS.items()][self.number :][:1]:
-            title = place.chapter(key).title
-            said += f" Next: {cards.link(f'{stem}.ipynb', title)}"
-        return said
+        rows = self.rows[at:] + self.rows[:at]
+        return next((row for row in rows if not row.is_done), None)
 
     @property
-    def html(self) -> str:
-        """Return the chapter's exercises, and a link to it."""
-        items = "".join(row.html for row in self.rows)
-        style = "list-style:none;margin:.2em 0 .8em;padding-left:1.8em"
-        there = cards.link(f"{self.stem}.ipynb", f"{self.stem}.ipynb")
-        return f'<ul style="{style}">{items}<li>{there}</li></ul>'
+    def following(self) -> place.Place | None:
+        """Return the title and the address of the next chapter."""
+        for key, stem in [*CHAPTERS.items()][self.number :][:1]:
+            return place.Place(place.chapter(key).title, f"{stem}.ipynb")
+        return None
 
 
 class Progress(Points):
@@ -239,41 +202,28 @@ class Progress(Points):
         inside = [row for row in still if row.stem in begun]
         return next(iter(inside or still), None)
 
+    @property
+    def here(self) -> ChapterProgress | None:
+        """Return the chapter of the next exercise."""
+        step = self.next
+        return next((x for x in self.chapters if step in x.rows), None)
+
     def __repr__(self) -> str:
-        lines, step = [], self.next
+        lines = []
         for x in self.chapters:
             full = int(_BAR * x.share)
             bar = "█" * full + "░" * (_BAR - full)
             worth = f"{x.points}/{x.worth}"
             lines.append(f"{x.number:>2}  {x.title:<34} {bar} {worth:>6}")
-        for row in self.rows:
-            if not step or row.is_done or row.stem != step.stem:
-                continue
-            name = row.exercise.id
-            lines.append(f"  {row.sign} {name:<24} {'  '.join(row.facts)}")
-            lines += wrapped(row.last, " " * 6) if row.last else []
+        for row in self.here.rows if self.here else []:
+            if not row.is_done:
+                name = row.exercise.id
+                lines.append(f"  {row.sign} {name:<24} {'  '.join(row.facts)}")
+                lines += wrapped(row.last, " " * 6)
         end = self.total
-        if step:
+        if step := self.next:
             end += f". Next: {step.exercise.id}, in {step.stem}.ipynb"
         return "\n".join([*lines, end])
 
     def _repr_html_(self) -> str:
-        here = self.next.stem if self.next else ""
-        bars = "".join(
-            cards.folded(x.bar("92%"), x.html, is_open=x.stem == here)
-            for x in self.chapters
-        )
-        return (
-            f'<div style="max-width:46em;line-height:1.5">{self._step()}'
-            f"{cards.line(f'<b>{self.total}</b>')}{bars}</div>"
-        )
-
-    def _step(self) -> str:
-        if not (step := self.next):
-            return cards.line("Nothing is open: the book is done.")
-        title = next(x.title for x in self.chapters if x.stem == step.stem)
-        said = f"Next: <b>{step.link}</b>, in {escape(title)}"
-        if step.sign == "✗":
-            call = cards.code(f'hint("{step.exercise.id}")')
-            said += f". {call} helps"
-        return cards.line(said, "margin:0;font-size:1.2em")
+        return cards.html("progress", self)

@@ -8,8 +8,6 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
-from html import escape
 from typing import Any
 
 from attn.exercises import sources
@@ -22,7 +20,7 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.show import and_list, dtype_name, wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
-from attn.grading.learner.cards import CALM, show
+from attn.grading.learner.cards import CALM, html, show
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
@@ -47,8 +45,10 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     exercise = _exercise(exercise_id, "check")
     if exercise.launch and (reason := unavailable_reason()):
         kind = CALM._replace(word="not available here")
-        card = partial(cards.calm, exercise, kind, reason, points=None)
-        show(f"· {exercise.id}  {kind.word}: {reason}", card)
+        show(
+            f"· {exercise.id}  {kind.word}: {reason}",
+            lambda: html("calm", exercise, kind, reason, points=None),
+        )
         return
     frame = sys._getframe(1)
     for namespace in (frame.f_locals, frame.f_globals):
@@ -62,18 +62,19 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     _last[exercise_id] = verdict
     _store(exercise, verdict)
     if verdict.passed:
-        points = exercise.points
-        line = f"✓ {exercise.id}  {points}/{points} points"
-        show(line, partial(_right, exercise))
+        points = f"{exercise.points}/{exercise.points} points"
+        show(f"✓ {exercise.id}  {points}", lambda: _right(exercise))
         return
-    why = _why_in(frame.f_globals) if verdict.details else ""
-    more = why and f" More: {why}()"
     text = f"{verdict.message}\n{cards.GOES_ON}"
     if answer is None:
         _show_calm(exercise, "not defined", text)
     else:
-        card = partial(cards.wrong, exercise, verdict, why)
-        _show_refusal(exercise, text + more, card)
+        why = _why_in(frame.f_globals) if verdict.details else ""
+        _show_refusal(
+            exercise,
+            text + (why and f" More: {why}()"),
+            lambda: html("wrong", exercise, verdict, why),
+        )
     frame.f_globals[exercise.name] = fallback(exercise)
 
 
@@ -100,8 +101,10 @@ def why(exercise_id: str = "") -> None:
         return
     verdict = _last[name]
     lines = wrapped(verdict.details or verdict.message, "  ")
-    card = partial(cards.wrong, find(name), verdict, "why", is_open=True)
-    show("\n".join([f"✗ {name}", *lines]), card)
+    show(
+        "\n".join([f"✗ {name}", *lines]),
+        lambda: html("wrong", find(name), verdict, "why", is_open=True),
+    )
 
 
 def _why_in(namespace: dict[str, Any]) -> str:
@@ -131,7 +134,7 @@ def _show_again(exercise: Exercise) -> None:
 
 def _show_calm(exercise: Exercise, word: str, said: str) -> None:
     kind = CALM._replace(word=word)
-    _show_refusal(exercise, said, partial(cards.calm, exercise, kind, said))
+    _show_refusal(exercise, said, lambda: html("calm", exercise, kind, said))
 
 
 def _show_refusal(
@@ -144,11 +147,8 @@ def _show_refusal(
 def _right(exercise: Exercise) -> str:
     """Return the card of a right answer: what was tried, and what is next."""
     key = exercise.id.partition("-")[0]
-    own = progress.ChapterProgress(key, progress.load())
-    said = " · ".join(_tried(_oracle(exercise.id)))
-    lines = (f"Tried: {escape(said)}", own.bar("100%"), own.after(exercise.id))
-    body = map(cards.line, lines)
-    return cards.card(exercise, cards.RIGHT, *body, points=exercise.points)
+    chapter = progress.ChapterProgress(key, progress.load())
+    return html("right", exercise, _tried(_oracle(exercise.id)), chapter)
 
 
 def _tried(oracle: Oracle) -> Iterator[str]:
@@ -234,8 +234,10 @@ def hint(exercise_id: str = "") -> None:
     if shown == len(texts):
         call = f'solution("{exercise_id}")'
         lines.append(f"That was the last one: {call} is next.")
-    card = partial(cards.hints, exercise, texts[:shown], len(texts))
-    show("\n".join(wrapped("\n".join(lines))), card)
+    show(
+        "\n".join(wrapped("\n".join(lines))),
+        lambda: html("hints", exercise, texts[:shown], len(texts)),
+    )
 
 
 def solution(exercise_id: str = "") -> None:

@@ -7,7 +7,6 @@ time that it starts, and ``start()`` when the cell is run.
 from __future__ import annotations
 
 import re
-from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -15,9 +14,8 @@ from typing import Any
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import box
-from attn.exercises.place import place
-from attn.grading.learner import progress
-from attn.grading.learner.progress import Points, Progress
+from attn.grading.learner import cards, progress
+from attn.grading.learner.progress import Progress
 from attn.publishing.myst_to_markdown import copies
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
@@ -81,18 +79,17 @@ class StartPage:
     def __init__(self, entries: dict[str, dict[str, Any]]) -> None:
         self.progress = Progress(entries)
         self.parts = {x.stem: x for x in self.progress.chapters}
-        self.next = self.progress.next
         #: The chapter of what is next, and the exercise.
         self.where = "The book is done", "No exercise is open"
-        self.link = ""
-        if step := self.next:
+        #: The words and the address of the link to it.
+        self.link = ("", "")
+        if step := self.progress.next:
             number, _, title = _title(step.stem).partition(" ")
-            name, link = step.exercise.id, place(step.exercise.id).address
-            self.where = f"Chapter {number}, {title}", name
-            self.link = f'<a href="{link}">Continue here</a>'
+            self.where = f"Chapter {number}, {title}", step.exercise.id
+            self.link = "Continue here", step.at.address
             if all(row.sign == "·" for row in self.progress.rows):
                 self.where = f"Chapter {number}", title
-                self.link = f'<a href="{step.stem}.ipynb">Begin here</a>'
+                self.link = "Begin here", f"{step.stem}.ipynb"
 
     def __repr__(self) -> str:
         lines = [": ".join(self.where)]
@@ -102,53 +99,33 @@ class StartPage:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        chapters = "".join(map(self._card, CHAPTERS.values()))
-        others = "".join(map(self._card, APPENDICES))
         return (
-            f"<style>{_style()}</style>"
-            f'<section class="attn-start" aria-label="Where you are">'
-            f"{self._continue()}"
-            f'<h2>Chapters</h2><ul class="cards">{chapters}</ul>'
-            f'<h2>Appendices</h2><ul class="cards">{others}</ul>'
-            f'<p class="words"><a href="{GLOSSARY}">Glossary</a></p>'
-            "</section>"
+            cards.templates()
+            .get_template("start_page.html")
+            .render(
+                page=self,
+                style=_style(),
+                chapters=map(self._card, CHAPTERS.values()),
+                appendices=map(self._card, APPENDICES),
+                glossary=GLOSSARY,
+            )
         )
 
-    def _continue(self) -> str:
-        """Say what is next, with one link to its cell."""
-        chapter, what = self.where
-        last = self.next.last if self.next else ""
-        said = f"Last time: {escape(last)}" if last else ""
-        return (
-            f'<div class="next"><div><p class="quiet">{chapter}</p>'
-            f'<p class="where">{what}</p>'
-            f"{_bar(self.progress, said)}</div>{self.link}</div>"
-        )
-
-    def _card(self, stem: str) -> str:
-        """Return a chapter's card: picture, title, summary, points."""
-        about = notebook(stem)["metadata"]["attn"]
-        state = foot = ""
-        if part := self.parts.get(stem):
-            _, minutes = box(notebook(stem))
-            foot = f"<div>{_bar(part, f'{minutes} minutes')}</div>"
-            state = "done" if all(row.is_done for row in part.rows) else ""
-        if self.next and self.next.stem == stem:
+    def _card(self, stem: str) -> dict[str, Any]:
+        """Return what a chapter's card shows."""
+        about, part = notebook(stem)["metadata"]["attn"], self.parts.get(stem)
+        state = "done" if part and all(x.is_done for x in part.rows) else ""
+        if part and part is self.progress.here:
             state = "here"
-        return (
-            f'<li class="{state}"><h3><a href="{stem}.ipynb">{_title(stem)}'
-            f"</a></h3>{_drawing(about['picture'])}"
-            f'<p class="quiet">{html(about["summary"])}</p>{foot}</li>'
-        )
-
-
-def _bar(part: Points, also: str = "") -> str:
-    """Return points as words, and as a bar below them."""
-    bar = f'<span style="width: {100 * part.share:.1f}%"></span>'
-    return (
-        f'<p class="points"><span>{part.total}</span> <span>{also}</span></p>'
-        f'<div class="bar" aria-hidden="true">{bar}</div>'
-    )
+        return {
+            "address": f"{stem}.ipynb",
+            "title": _title(stem),
+            "drawing": _drawing(about["picture"]),
+            "summary": html(about["summary"]),
+            "part": part,
+            "minutes": box(notebook(stem))[1] if part else "",
+            "state": state,
+        }
 
 
 def _title(stem: str) -> str:

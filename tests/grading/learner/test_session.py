@@ -9,36 +9,29 @@ import attn.__main__
 from attn.grading.learner import progress, workspace
 from tests.grading.learner.conftest import RIGHT
 
+CHECK = "\ncheck('sdp-softmax')"
 WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 
 
-def test_a_right_answer_prints_one_stable_line(learner):
-    learner(RIGHT)
-    assert learner.check() == ("✓ sdp-softmax  2/2 points\n", "")
-
-
 def test_the_reference_replaces_a_wrong_answer_and_a_better_one_that(learner):
-    learner(WRONG)
-    out, err = learner.check()
+    out, err = learner(WRONG + CHECK)
     assert out == "" and err.startswith("✗ sdp-softmax  0/2 points")
     learner("total = softmax(torch.zeros(4)).sum().item()")
     assert learner.namespace["total"] == 1.0
-    learner(RIGHT)
-    assert learner.check().out.startswith("✓")
+    assert learner(RIGHT + CHECK) == ("✓ sdp-softmax  2/2 points\n", "")
 
 
 def test_checking_the_reference_again_is_brief_and_never_passes(learner):
-    learner(WRONG)
-    first = learner.check().err
+    first = learner(WRONG + CHECK).err
     diagnosis = " ".join(first.splitlines()[1].split())
-    again = [learner.check() for _ in range(3)]
+    again = [learner(CHECK) for _ in range(3)]
     assert again == again[:1] * 3 and again[0].out == ""
     said = " ".join(again[0].err.split())
     assert diagnosis in said and said.count("Last time:") == 1
     assert "run your own cell first" in said
     assert len(again[0].err.splitlines()) <= 5 < len(first.splitlines())
-    learner(WRONG)  # a new definition gets the whole diagnosis
-    assert learner.check().err == first
+    # A new definition gets the whole diagnosis.
+    assert learner(WRONG + CHECK).err == first
 
 
 @pytest.mark.parametrize(
@@ -47,18 +40,6 @@ def test_checking_the_reference_again_is_brief_and_never_passes(learner):
         "held = softmax\ndef softmax(x, dim=-1): return held(x, dim)",
         "softmax = lambda x, dim=-1, f=softmax: f(x, dim)",
         "from functools import partial\nsoftmax = partial(softmax)",
-    ],
-)
-def test_the_reference_does_not_pass_as_an_answer(learner, trick):
-    learner(WRONG)
-    learner.check()
-    learner(trick)
-    assert learner.check().out == ""
-
-
-@pytest.mark.parametrize(
-    "trick",
-    [
         "from attn import softmax",
         "from attn.functional import softmax",
         "import attn\ndef softmax(x, dim=-1): return attn.softmax(x, dim)",
@@ -74,38 +55,33 @@ def test_the_reference_does_not_pass_as_an_answer(learner, trick):
         "def softmax(x, dim=-1): return helper()(x, dim)",
     ],
 )
-def test_a_call_of_the_library_does_not_pass_as_an_answer(learner, trick):
-    learner(trick)
-    out, err = learner.check()
+def test_neither_the_reference_nor_the_library_is_an_answer(learner, trick):
+    learner(WRONG + CHECK)  # now softmax is the reference
+    out, err = learner(trick + CHECK)
     assert out == ""
-    own, call = r"attn\.functional\S* own: write it", "which holds the answer"
-    assert re.search(f"{own}|{call}", " ".join(err.split()))
+    if "attn" in trick:
+        said = r"attn\.functional\S* own: write it|which holds the answer"
+        assert re.search(said, " ".join(err.split()))
 
 
 @pytest.mark.parametrize(
     "value", ["", "softmax = 3", "softmax = None", "class softmax: pass"]
 )
 def test_a_missing_answer_or_another_object_is_reported(learner, value):
-    learner(value)
-    out, err = learner.check()
-    assert out == ""
-    assert "softmax" in err
+    out, err = learner(value + CHECK)
+    assert out == "" and "softmax" in err.partition("points")[2]
 
 
-def test_hints_come_one_at_a_time_and_are_remembered(learner, capsys):
-    counts = []
-    for _ in range(4):
-        learner('hint("sdp-softmax")')
-        counts.append(capsys.readouterr().out.count("Hint "))
-    assert counts == [1, 2, 3, 3]
+def test_hints_come_one_at_a_time_and_are_remembered(learner):
+    said = [learner('hint("sdp-softmax")').out for _ in range(4)]
+    assert [x.count("Hint ") for x in said] == [1, 2, 3, 3]
     assert progress.load()["sdp-softmax"]["hints"] == 3
 
 
-def test_solution_prints_the_solution_and_changes_nothing(learner, capsys):
+def test_solution_prints_the_solution_and_changes_nothing(learner):
     learner(WRONG)
     answer = learner.namespace["softmax"]
-    learner('solution("sdp-softmax")')
-    assert "def softmax" in capsys.readouterr().out
+    assert "def softmax" in learner('solution("sdp-softmax")').out
     assert learner.namespace["softmax"] is answer
 
 
@@ -113,11 +89,9 @@ def test_reset_restores_the_stub_and_stores_the_answer(learner, tmp_path):
     cell = tmp_path / "cell.py"
     cell.write_text(RIGHT)
     exec(compile(RIGHT, str(cell), "exec"), learner.namespace)
-    learner("In = []")
-    learner('reset("sdp-softmax")')
-    kept = list((tmp_path / ".attn" / "kept").glob("sdp-softmax-*.py"))
-    assert len(kept) == 1
-    assert "x.float()" in kept[0].read_text()
+    learner('In = []\nreset("sdp-softmax")')
+    [kept] = (tmp_path / ".attn" / "kept").glob("sdp-softmax-*.py")
+    assert "x.float()" in kept.read_text()
     with pytest.raises(NotImplementedError):
         learner.namespace["softmax"](torch.zeros(2))
 
@@ -142,33 +116,23 @@ def test_without_a_command_attn_prints_what_there_is(capsys):
 def test_an_attribute_named_like_a_global_of_the_book_is_allowed(learner):
     """``math.e`` beside a global ``e`` of attn's is still math's."""
     learner("import math\nfrom attn.exercises.spec import find as e")
-    learner(
-        "def softmax(x, dim=-1):\n"
-        "    y = math.e ** (x.float() - x.float().amax(dim, True))\n"
-        "    return (y / y.sum(dim, keepdim=True)).to(x.dtype)\n"
-    )
-    out, err = learner.check()
-    assert out == "✓ sdp-softmax  2/2 points\n", err
+    answer = RIGHT.replace("torch.exp", "math.e ** ")
+    assert learner(answer + CHECK) == ("✓ sdp-softmax  2/2 points\n", "")
 
 
-def test_why_prints_all_that_is_known_of_the_last_refusal(learner, capsys):
-    learner(WRONG)
-    brief = learner.check().err
+def test_why_prints_all_that_is_known_of_the_last_refusal(learner):
+    brief = learner(WRONG + CHECK).err
     assert brief.splitlines()[-1].endswith("More: why()")
-    learner("why()")
-    known = capsys.readouterr().out
-    learner('why("sdp-softmax")')
-    assert capsys.readouterr().out == known
+    known = learner("why()").out
+    assert learner('why("sdp-softmax")').out == known
     assert "It is wrong in all" in known and "It is wrong in all" not in brief
-    learner(RIGHT)
-    learner.check()
-    learner("why()")
-    assert "check comes first" in capsys.readouterr().out
+    learner(RIGHT + CHECK)
+    assert "check comes first" in learner("why()").out
 
 
 def test_a_why_of_the_learners_own_stays(learner):
-    learner("why = 3\n" + WRONG)
-    assert "More: attn.grading.why()" in learner.check().err
+    said = learner(f"why = 3\n{WRONG}{CHECK}").err
+    assert "More: attn.grading.why()" in said
     assert learner.namespace["why"] == 3
 
 
@@ -180,18 +144,9 @@ def test_a_call_without_an_id_says_what_is_missing(learner, name):
 
 def test_an_unknown_id_gets_the_nearest_one_and_its_chapter(learner):
     with pytest.raises(ValueError, match="is it\\s'sdp-softmax'") as caught:
-        learner.check("sdp-sotfmax")
+        learner("check('sdp-sotfmax')")
     text = str(caught.value)
     assert "sdp-attention" in text and "mask-causal" not in text
     assert max(map(len, text.splitlines())) <= 78
     with pytest.raises(ValueError, match="is it\\s'mask-causal'"):
-        learner.check("causal")
-
-
-def test_hints_and_progress_fit_78_columns(learner, capsys):
-    learner(WRONG)
-    learner.check()
-    for call in ('hint("sdp-softmax")', "progress()"):
-        learner(call)
-        lines = capsys.readouterr().out.splitlines()
-        assert max(map(len, lines)) <= 78
+        learner("check('causal')")
