@@ -13,6 +13,7 @@ from attn.exercises.kernel import result
 from attn.exercises.kernel_errors import LESSONS
 from attn.exercises.spec import chapter, find
 from attn.grading.diagnosis.judge import judge
+from tests.exercises.oracles import oracle
 
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)
@@ -29,7 +30,9 @@ def message(write):
         for old, new in edits:
             before, after = text.split(old)  # once, or it is an error
             text = before + new + after
-        return judge(KERNELS[name], write(text, name)).details
+        return judge(
+            KERNELS[name], write(text, name), oracle=oracle(f"fwd-{name}")
+        ).details
 
     return message_of
 

@@ -10,7 +10,7 @@ from attn.exercises import sources
 from attn.exercises.fwd.row_softmax_kernel import exercise
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import mutation_score
-from tests.exercises.oracles import with_every_third_mistake
+from tests.exercises.oracles import oracle, with_every_third_mistake
 from tests.processes import run_python
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
@@ -20,7 +20,11 @@ RIGHT = sources.solution(exercise.id) + "\n"
 @pytest.fixture
 def verdict(write):
     """Return the verdict on a kernel from its source."""
-    return lambda text: judge(exercise, write(text, exercise.name))
+    return lambda text: judge(
+        exercise,
+        write(text, exercise.name),
+        oracle=oracle(exercise.id),
+    )
 
 
 def notebook(*cells):
@@ -143,7 +147,7 @@ def test_kernels_are_judged_the_same_where_triton_compiles():
         "before = [dict(vars(x)) for x in parts]\n"
         "from attn.exercises.spec import find\n"
         "from attn.grading.diagnosis.mutation_testing import mutation_score\n"
-        "from tests.exercises.oracles import with_every_third_mistake\n"
+        "from tests.exercises.oracles import oracle, with_every_third_mistake\n"
         f"exercise = with_every_third_mistake(find({exercise.id!r}))\n"
         "score = mutation_score(exercise, quick=True)\n"
         "kinds = {type(x.answer).__name__ for x in exercise.mistakes}\n"

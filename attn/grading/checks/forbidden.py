@@ -50,7 +50,10 @@ GROUPS = {
     "layer_norm": _NORMS,
     "rms_norm": _NORMS,
 }
-"""What finds the names of all functions and operators that do the same."""
+"""Patterns in the names of all functions and operators that do the same."""
+
+#: Given a tensor, they read where to split from it, and no operator shows it.
+_SPLITS = (torch.tensor_split, Tensor.tensor_split)
 
 #: Where memory is measured, they hold a tensor's elements beside tensors.
 _COPIES = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
@@ -123,6 +126,11 @@ class _Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.see(func)
+        if func in _SPLITS and any(
+            isinstance(x, Tensor)
+            for x in (*args[1:], *(kwargs or {}).values())
+        ):
+            self.see(Tensor.tolist)  # as good as that
         if self._memory and func in _COPIES:
             self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))

@@ -127,7 +127,8 @@ def _load(module: Any, case: Case) -> None:
     now = {x.dtype for x in tensors if x.is_floating_point()}
     if len(dtypes) == 1 and now != dtypes:
         module.to(dtypes.pop())
-    loaded = {n: x for n, x in state.items() if n not in case.initial}
+    # Copies: a method of the learner's may keep them, or write into them.
+    loaded = {n: x.clone() for n, x in state.items() if n not in case.initial}
     module.load_state_dict(loaded, strict=False)
 
 
