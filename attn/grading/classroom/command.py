@@ -314,7 +314,8 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
             )
     status = 0
     # The inputs of a notebook's ``check``; the code is one's own.
-    with Examiner(seed=0, isolation=isolation.best()) as examiner:
+    kind = "none" if isolation.complaint() else "bubblewrap"
+    with Examiner(seed=0, isolation=kind) as examiner:
         for mark in examiner.examine(found, worth):
             if not ids or mark.exercise in ids:
                 sign = "✓" if mark.passed else "✗"

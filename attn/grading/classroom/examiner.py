@@ -20,8 +20,6 @@ from attn.grading.classroom.plan import Plan
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.isolation import KINDS
-from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.requests import Begin
 from attn.grading.sandbox.sandbox import (
     Answer,
     Died,
@@ -52,7 +50,7 @@ class Examiner:
             has a twelfth of them, and all cells a third.
         isolation: of notebooks from the machine, a key of
             ``isolation.KINDS``.
-        limits: on what one notebook may use.
+        memory: bytes that one notebook may use.
     """
 
     def __init__(
@@ -60,10 +58,10 @@ class Examiner:
         seed: int,
         timeout: float = 60.0,
         isolation: str = "bubblewrap",
-        limits: Limits | None = None,
+        memory: int = 4 << 30,
     ) -> None:
         self.seed, self.timeout, self._kind = seed, timeout, isolation
-        self._limits = limits or Limits()
+        self._memory = memory
         self._opened: Sandbox | None = None
         self._oracle = cache(self._new_oracle)
 
@@ -111,17 +109,17 @@ class Examiner:
         """Start the process of a notebook, with what its chapter gives."""
         used = given.words("\n".join(x.text for x in plan.own))
         modules = given.imports(plan.key, used)
-        session = self.sandbox().start_session(self._limits, modules)
+        session = self.sandbox().start_session(self._memory, modules)
         text = given.definitions(plan.key, used)
-        session.run(Begin(given.names(plan.key), text))
+        session.give(text, given.names(plan.key))
         return session
 
     def verdict(self, exercise: Exercise, answer: Answer, text: str) -> Graded:
         """Judge the answer of a process that was forked at a check."""
         oracle = self._oracle(exercise.id)
-        last = [answer.defined()]
-        if (error := last[0].error) is not None:
+        if (error := answer.undefined) is not None:
             return _status(error), Verdict(False, str(error))
+        last = [Outcome()]
 
         def run(*args: Any, **options: Any) -> Outcome:
             last[:] = [answer.run(*args, **options)]

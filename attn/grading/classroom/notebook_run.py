@@ -19,7 +19,7 @@ from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.classroom.plan import Judge, Own, Plan
 from attn.grading.classroom.result import Status
 from attn.grading.diagnosis.judge import Verdict
-from attn.grading.sandbox.requests import Bind, Cell
+from attn.grading.sandbox.requests import Cell, Check
 from attn.grading.sandbox.sandbox import Answer, CellDied, Note, Session
 
 _RESTARTS = 3  # of a notebook's process, without what ended it
@@ -96,11 +96,10 @@ class NotebookRun:
                 return run(*args)
             except CellDied as died:
                 self._slack = self._examiner.timeout / 12
-                self._why = f"{died.why}, in the notebook's process"
-                step = died.cell - 1
-                note = Note(died.statement, "Died", died.why)
+                note, step = died.note, died.cell - 1
+                self._why = f"{note.text}, in the notebook's process"
                 if step >= 0:
-                    self._skip.setdefault(step, set()).add(died.statement)
+                    self._skip.setdefault(step, set()).add(note.statement)
                     self._raised.setdefault(step, []).append(note)
 
     def _with_the_book(self, graded: dict[str, Graded]) -> None:
@@ -118,7 +117,7 @@ class NotebookRun:
                 if name not in graded:
                     graded[name] = self._judge(session, name)
                 if not graded[name][1].passed and not self._is_over(n):
-                    session.run(Bind(sources.solution(name)))
+                    session.give(sources.solution(name))
 
     def _is_over(self, n: int) -> bool:
         """Return whether no exercise is judged after a step."""
@@ -154,12 +153,8 @@ class NotebookRun:
         is_own = re.compile(rf"\b{re.escape(exercise.name)}\b")
         if not any(is_own.search(x.text) for x in plan.own):
             return _not_there(name in plan.stubs)
-        with session.check(
-            exercise.name,
-            _form(exercise),
-            exercise.usual(),
-            self._examiner.timeout,
-        ) as answer:
+        check = Check(exercise.name, _form(exercise), exercise.usual())
+        with session.check(check, self._examiner.timeout) as answer:
             status, verdict = self._examiner.verdict(
                 exercise, answer, plan.definitions
             )

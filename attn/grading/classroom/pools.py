@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from attn.grading.classroom.grade import Options, empty_row, failed, grade
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
-from attn.grading.sandbox.files import neutral
+from attn.grading.sandbox.isolation import neutral
 
 if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner
