@@ -82,6 +82,7 @@ def guard(
 ) -> None:
     """Run a notebook's process; end all of its own with the socket."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    limits.protect()
     is_apart = limits.own_namespaces()
     home = os.environ["HOME"]
     if not is_apart:
