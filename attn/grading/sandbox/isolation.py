@@ -61,7 +61,7 @@ def complaint() -> str:
     try:
         words = command([sys.executable, "-I", "-S", "-c", ""])
         subprocess.run(words, capture_output=True, check=True, timeout=20)
-    except subprocess.SubprocessError as error:
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         said = (error.stderr or b"no word").decode(errors="replace").strip()
         return (
             "bubblewrap must be allowed to make namespaces; it says "

@@ -137,7 +137,8 @@ class Notebook:
                 os._exit(1)
             except BaseException as error:
                 is_missing = isinstance(error, ModuleNotFoundError)
-                if not (is_missing and self._missing.add(error.name)):
+                name_of = getattr(error, "name", None)
+                if not is_missing or not self._missing.add(name_of):
                     return error
 
     def _check(self, check: Check, channel: socket.socket) -> None:

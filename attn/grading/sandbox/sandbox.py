@@ -25,8 +25,8 @@ from attn.exercises.case import Case
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome
 from attn.grading.sandbox import isolation
-from attn.grading.sandbox.requests import Cell, Check, read, send
-from attn.grading.sandbox.wire import WireError, decode, text_of
+from attn.grading.sandbox.requests import Cell, Check, WireError, read, send
+from attn.grading.sandbox.wire import decode, text_of
 
 # What is not among the sandbox's files is sent by value: what launches a
 # kernel, a mask, a function of an earlier chapter.

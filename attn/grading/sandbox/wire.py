@@ -112,9 +112,10 @@ def _described(error: BaseException) -> tuple[Any, ...]:
     texts = error.args[:4]
     if not all(isinstance(x, str) for x in texts):
         texts = (str(error),)
-    held = vars(error) if type(error) in _ERRORS.values() else {}
-    notes = getattr(error, "__notes__", [])
-    return type(error).__name__, [x[:4000] for x in texts], notes, held
+    held = {"__notes__": getattr(error, "__notes__", [])}
+    if type(error) in _ERRORS.values():
+        held |= vars(error)
+    return type(error).__name__, [x[:4000] for x in texts], held
 
 
 class _Reader:
@@ -149,15 +150,11 @@ class _Reader:
             raise WireError("it is too large")
 
 
-def _error(
-    name: str, texts: list[str], notes: list[str], held: dict[str, Any]
-) -> BaseException:
+def _error(name: str, texts: list[str], held: dict[str, Any]) -> BaseException:
     try:
         error = (_ERRORS.get(name) or _kind(name))(*texts)
     except TypeError:  # it needs others
         error = RuntimeError(" ".join(texts))
-    for note in notes:
-        error.add_note(note)
     vars(error).update(held)
     return error
 
