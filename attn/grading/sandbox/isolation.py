@@ -113,8 +113,6 @@ def packages() -> list[Path]:
     return sorted({Path(sysconfig.get_path(x)) for x in names})
 
 
-# --- the book's files --------------------------------------------------------
-
 PREFIX, HOME = "attn-sandbox-", "home"
 """Of a sandbox's folder; and where in it a notebook may write."""
 
@@ -124,17 +122,15 @@ FILES = str.split(
     """
     arguments.py exercises/__init__.py exercises/case.py exercises/guard.py
     exercises/kernel.py exercises/kernel_errors.py exercises/launches.py
-    exercises/triton_compat.py
-    grading/__init__.py grading/checks/__init__.py grading/checks/clock.py
-    grading/checks/effects.py grading/checks/forbidden.py
-    grading/checks/inputs.py grading/checks/objects.py
-    grading/checks/result.py grading/checks/run.py
+    exercises/triton_compat.py grading/__init__.py grading/checks/__init__.py
+    grading/checks/clock.py grading/checks/effects.py
+    grading/checks/forbidden.py grading/checks/inputs.py
+    grading/checks/objects.py grading/checks/result.py grading/checks/run.py
     grading/sandbox/__init__.py grading/sandbox/limits.py
     grading/sandbox/missing.py grading/sandbox/notebook.py
     grading/sandbox/requests.py grading/sandbox/server.py
-    grading/sandbox/wire.py
-    profiling/__init__.py profiling/calls.py profiling/compat.py
-    profiling/kernel_traffic.py profiling/live_memory.py
+    grading/sandbox/wire.py profiling/__init__.py profiling/calls.py
+    profiling/compat.py profiling/kernel_traffic.py profiling/live_memory.py
     """
 )
 

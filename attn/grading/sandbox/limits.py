@@ -70,22 +70,19 @@ def own_namespaces() -> bool:
     return True
 
 
-def own_mounts(folders: dict[str, int]) -> None:
-    """See its own processes alone, and have empty folders, in memory.
+def own_mounts(home: str) -> None:
+    """See its own processes alone, and write to its own memory alone.
 
     For the first process of namespaces that ``own_namespaces`` made. Then it
     drops every capability: in user namespaces of its own it is as good as
     root.
 
     Args:
-        folders: over which they are laid, and their bytes.
-
-    Raises:
-        OSError: some capabilities are left.
+        home: where it may write, beside the folder of shared memory.
     """
     safe = _NOSUID | _NODEV
     _LIBC.mount(b"proc", b"/proc", b"proc", safe | _NOEXEC, None)
-    for path, size in folders.items():
+    for path, size in ((home, 16 << 20), ("/dev/shm", 64 << 20)):
         options = f"size={size},mode=1777".encode()
         _LIBC.mount(b"tmpfs", path.encode(), b"tmpfs", safe, options)
     header = (ctypes.c_uint32 * 2)(_CAPSET_VERSION, 0)

@@ -23,7 +23,6 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-import attn
 from attn.exercises import triton_compat
 from attn.exercises.kernel import function_of, is_kernel
 from attn.grading.checks.clock import Clock
@@ -33,7 +32,6 @@ from attn.grading.sandbox.requests import Cell, Check, packet, receive
 from attn.grading.sandbox.wire import encode
 from attn.profiling import compat
 
-_TEXT = 500  # characters of an error's text in a note
 #: Magics that would take minutes, need a network, or show something.
 _IDLE = str.split(
     """
@@ -90,7 +88,7 @@ class Notebook:
             if isinstance(request, Check):
                 self._check(request, sockets[0])
                 continue
-            for names in (self._space, vars(attn)):
+            for names in (self._space, vars(sys.modules["attn"])):
                 names.update(request.given)
             reply = {"status": status, **self._run(request)}
             self._control.sendall(packet(reply))
@@ -133,13 +131,13 @@ class Notebook:
                 with clock.running():
                     exec(code, self._space)
                 return None
+            except ModuleNotFoundError as error:
+                if not self._missing.add(error.name):
+                    return error
             except MemoryError:  # what it holds would fail the next ones
                 os._exit(1)
             except BaseException as error:
-                is_missing = isinstance(error, ModuleNotFoundError)
-                name_of = getattr(error, "name", None)
-                if not is_missing or not self._missing.add(name_of):
-                    return error
+                return error
 
     def _check(self, check: Check, channel: socket.socket) -> None:
         self._fork = os.fork()
@@ -173,7 +171,7 @@ class Notebook:
 def _note(number: int, error: BaseException) -> list[Any]:
     """Return a statement's number, and its error's kind and text."""
     try:
-        text = str(error)[:_TEXT]
+        text = str(error)[:500]
     except BaseException:
         text = ""
     return [number, type(error).__name__[:100], text]

@@ -112,9 +112,9 @@ class Sandbox:
         """
         channel, theirs = socket.socketpair()
         lifetime_socket, other = socket.socketpair()
-        end = time.monotonic() + _START
+        request, end = (memory, [*imports]), time.monotonic() + _START
         with theirs, other:
-            send(self._control, end, (memory, [*imports]), theirs, other)
+            send(self._control, end, request, theirs, other)
         return Session(channel, lifetime_socket)
 
 

@@ -29,8 +29,15 @@ from attn.profiling import compat
 
 
 def main(number: int) -> None:
-    """Serve until the socket with this number is closed."""
-    shell = _prepare()
+    """Prepare what notebooks need; serve until this socket is closed."""
+    torch.set_num_threads(1)
+    # What PyTorch imports at the first backward, random tensor and module.
+    x = torch.randn(2, 2, requires_grad=True)
+    torch.nn.Linear(2, 2)(x).softmax(-1).sum().backward()
+    torch.autograd.grad((x @ x).sum(), [x])
+    vars(platform)["_uname_cache"] = None  # the machine's name
+    shell = notebook.make_shell()
+    _share()
     limits.protect()
     control = socket.socket(fileno=number)
     control.sendall(b"ready")
@@ -51,27 +58,17 @@ def main(number: int) -> None:
                     os._exit(1)
 
 
-def _prepare() -> Any:
-    """Import what every notebook needs; return an IPython shell."""
-    torch.set_num_threads(1)
-    # What PyTorch imports at the first backward, random tensor and module.
-    x = torch.randn(2, 2, requires_grad=True)
-    torch.nn.Linear(2, 2)(x).softmax(-1).sum().backward()
-    torch.autograd.grad((x @ x).sum(), [x])
-    vars(platform)["_uname_cache"] = None  # the machine's name
-    shell = notebook.make_shell()
-    gc.collect()
-    gc.freeze()  # no collection touches, and copies, what is shared
-    return shell
-
-
 @cache
 def _import(name: str) -> None:
     """Try once to import a module for all notebooks that follow."""
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
-        gc.collect()
-        gc.freeze()
+        _share()
+
+
+def _share() -> None:
+    gc.collect()
+    gc.freeze()  # no collection touches, and copies, what is shared
 
 
 def guard(
@@ -94,7 +91,7 @@ def guard(
         os.setsid()
         try:
             if is_apart:
-                limits.own_mounts({home: 16 << 20, "/dev/shm": 64 << 20})
+                limits.own_mounts(home)
             else:
                 limits.drop_root()
             _work(channel, memory, home, shell)

@@ -28,8 +28,7 @@ from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.checks.run import Outcome
 from attn.grading.sandbox.requests import WireError, packet
 
-_LONGEST = 20_000  # characters of one string
-_NODES = 20_000  # values in one outcome
+_MOST = 20_000  # characters of one string, and values in one outcome
 _DTYPES = {
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
@@ -42,11 +41,9 @@ _ERRORS: dict[str, type[BaseException]] = {
     for x in (Forbidden, NoGradient, OutOfBounds, OutOfTime, WrongParameters)
 }
 _hints = cache(get_type_hints)
-_UNPRINTABLE = {
-    code: "\ufffd"
-    for code in (*range(32), *range(127, 160), *range(0xD800, 0xE000))
-    if chr(code) not in "\n\t"
-}
+_UNPRINTABLE = dict.fromkeys(
+    {*range(32), *range(127, 160), *range(0xD800, 0xE000)} - {9, 10}, "\ufffd"
+)
 
 
 def encode(outcome: Outcome) -> bytes:
@@ -83,13 +80,13 @@ def _packed(x: Any, tensors: dict[str, Tensor]) -> Any:
     if x is None or isinstance(x, bool | int | float):
         return x
     if isinstance(x, str):
-        return x[:_LONGEST]
+        return x[:_MOST]
     if isinstance(x, Mapping) and all(isinstance(k, str) for k in x):
         return dict(zip(x, each(x.values()), strict=True))
     for name, kind in _COLLECTIONS.items():
         if isinstance(x, kind):
             return [name, *each(x)]
-    if isinstance(x, range) and x[:_NODES] == x:
+    if isinstance(x, range) and x[:_MOST] == x:
         return ["range", x.start, x.stop, x.step]
     if isinstance(x, Real):
         return float(x)
@@ -146,7 +143,7 @@ class _Reader:
 
     def _count(self, more: int) -> None:
         self._nodes += more
-        if self._nodes > _NODES:
+        if self._nodes > _MOST:
             raise WireError("it is too large")
 
 
@@ -186,6 +183,6 @@ def _fits(x: Any, hint: Any) -> bool:
 
 def text_of(x: Any) -> str:
     """Return a text that every report can hold, and no terminal obeys."""
-    if not isinstance(x, str) or len(x) > _LONGEST:
+    if not isinstance(x, str) or len(x) > _MOST:
         raise WireError("a text is none, or too long")
     return x.translate(_UNPRINTABLE)
