@@ -170,7 +170,7 @@ class Session(contextlib.AbstractContextManager["Session"]):
 
     def give(self, text: str, given: dict[str, Any] | None = None) -> None:
         """Bind names that the tasks give, and run the book's text."""
-        self.run(Cell(0, text, left=60.0, given=given or {}))
+        self.run(Cell(0, text, given=given or {}))
 
     def run(
         self, cell: Cell, slack: float = _SLACK

@@ -39,12 +39,6 @@ class Attack:
     text: str
     flags: str = ""
 
-    @property
-    def exercises(self):
-        """The chapter's exercises, in order."""
-        key = self.target.partition("-")[0]
-        return [f"{key}-{x}" for x in sources.names(key)]
-
     def notebook(self, aimed=str):
         """Return the solved chapter with the attack in it.
 
@@ -57,14 +51,15 @@ class Attack:
 
     def elsewhere(self):
         """Yield it before the answers, between two, and after the last."""
-        name = self.target.partition("-")[2]
+        key, _, name = self.target.partition("-")
+        last = f"{key}-{[*sources.names(key)][-1]}"
         called = f"# %%\n{self.text}\n\n{name}(torch.ones(3, 2))\n"
         after = f"{_ANSWER}# %% check\n{called}"
         flags = self.flags.replace("cheats", "")
         for place, target, text in (
             ("before", self.target, called + _ANSWER),
             ("between", self.target, after),
-            ("after", self.exercises[-1], after),
+            ("after", last, after),
         ):
             tries = f"{self.tries}, {place} answers"
             may = flags + "spoils" if place == "before" else flags
