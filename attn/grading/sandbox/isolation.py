@@ -141,17 +141,15 @@ def populate(folder: Path) -> Path:
         target = folder / "attn" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(_ATTN / name, target)
-    about = '"""The part of attn that is beside a graded notebook."""\n'
-    (folder / "attn" / "__init__.py").write_text(about, "utf-8")
+    (folder / "attn" / "__init__.py").touch()
     (folder / HOME).mkdir()
     return folder / HOME
 
 
 def answers() -> list[Path]:
     """Return the folders that hold right answers, or what checks them."""
-    root = _ATTN.parent
     names = ("attn", "solutions", "notebooks", "tests", "book", "_build")
-    places = [root / name for name in (*names, ".git")]
+    places = [_ATTN.parent / name for name in (*names, ".git")]
     places += [x / name for x in packages() for name in ("attn", "solutions")]
     return [x for x in places if x.is_dir()]
 
@@ -176,5 +174,5 @@ def _places() -> tuple[re.Pattern[str], dict[str, str]]:
     return re.compile("|".join([own, *map(re.escape, longest_first)])), texts
 
 
+#: Folders whose names tell nothing.
 EVERYWHERE = {*map(Path, ("/", "/usr", "/usr/local", "/tmp", "/home"))}
-"""Folders whose names tell nothing."""

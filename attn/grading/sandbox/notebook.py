@@ -1,10 +1,9 @@
 """Run a notebook's cells in one IPython shell, and fork at each check.
 
-The examiner outside says which cell comes next; nothing that this process
-says decides on a mark. Beside the cells' text it gets what a task gives and,
-after a check that failed, the book's text of that exercise, as ``check``
-does in a notebook. The process that is forked at a check runs one answer, on
-case after case.
+The examiner outside says which cell comes next. Beside the cells' text this
+process gets what a task gives and, after a check that failed, the book's text
+of that exercise, as ``check`` does in a notebook. The process that is forked
+at a check runs one answer, on case after case.
 """
 
 from __future__ import annotations

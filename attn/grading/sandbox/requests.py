@@ -94,11 +94,7 @@ def packet(said: Any, data: bytes = b"") -> bytes:
 
 
 def read(channel: socket.socket, end: float) -> tuple[str, bytes]:
-    """Return the text and the elements of the next packet.
-
-    Args:
-        channel: carries packets out.
-        end: of the time for it, on the monotonic clock.
+    """Return the text and the elements of the next packet, until a time.
 
     Raises:
         TimeoutError: it did not come in time.
