@@ -4,6 +4,7 @@ The attacks are in ``attacks/``, as learners would hand them in.
 """
 
 import json
+import re
 
 import pytest
 
@@ -29,6 +30,8 @@ FEW = [
     for family in FAMILIES
     for attack in [x for x in BRIEF if x.family == family][::5]
 ]
+#: What no report can hold, or a terminal obeys.
+ODD = re.compile("[\ud800-\udfff\0-\x08\x0b-\x1f]")
 RIGHT = sources.solution("why-causal_average")
 #: Texts that a parser may not survive, and no editor would write.
 MALFORMED = {
@@ -83,19 +86,11 @@ def damage(tmp_path, impatient, victim):
                 f"{name} is {mark.status}": not (may_fail or mark.passed),
                 f"{name} has no message": not mark.passed and not mark.message,
                 f"{name} tells the environment": SECRET in f"{mark}",
-                f"{name} has no plain text": not _is_plain(mark.message),
+                f"{name} has no plain text": ODD.search(mark.message),
             }
         return harm + [effect for effect, is_so in effects.items() if is_so]
 
     return damage
-
-
-def _is_plain(text: str) -> bool:
-    """Return whether every report can hold a text: UTF-8, nothing to obey."""
-    return not any(
-        "\ud800" <= x <= "\udfff" or (x < " " and x not in "\n\t")
-        for x in text
-    )
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def test_a_right_answer_passes_whatever_is_around_it(examine, cells):
 
 
 BOOKS = "from attn import functional as m\n"
+CALLS = f"def {NAME}(x):\n    return m.f(x)"
 KEPT = f"from functools import lru_cache\n{NAME} = lru_cache({NAME})"
 STUB = sources.stub(FIRST)
 FAILED = [
@@ -80,14 +81,8 @@ FAILED = [
     (f"def {NAME}(x):\n\tif x:\n        pass", "wrong", "TabError"),
     (f"raise SystemExit\n{NAME}", "wrong", "SystemExit"),
     (f"if 0:\n    def {NAME}(): pass", "wrong", "no cell of the notebook"),
-    (
-        f"{MISSING}def {NAME}(x):\n    return m.average(x)",
-        *("wrong", "No module named 'no_such_module'"),
-    ),
-    (
-        f"{BOOKS}def {NAME}(x):\n    return m.f(x)",
-        *("refused", "calls attn.functional.f"),
-    ),
+    (MISSING + CALLS, "wrong", "No module named 'no_such_module'"),
+    (BOOKS + CALLS, "refused", "calls attn.functional.f"),
 ]
 
 

@@ -39,21 +39,14 @@ def sandbox(request):
     opened.close()
 
 
-def run_probe(sandbox, code, **limits):
-    """Run a probe; return the session, and what it assigned to ``result``."""
-    session = sandbox.start_session(**limits)
-    session.give(f"{IMPORTS}result = None")
-    session.run(Cell(1, textwrap.dedent(code)))
-    session.run(Cell(2, "def probe():\n    return result"))
-    with session.check(PROBE, 30.0) as answer:
-        outcome = answer.run(None, Case(""))
-    return session, outcome
-
-
 def probe(sandbox, code, **limits):
     """Return what a probe assigned to ``result``."""
-    session, outcome = run_probe(sandbox, code, **limits)
-    session.close()
+    with sandbox.start_session(**limits) as session:
+        session.give(f"{IMPORTS}result = None")
+        session.run(Cell(1, textwrap.dedent(code)))
+        session.run(Cell(2, "def probe():\n    return result"))
+        with session.check(PROBE, 30.0) as answer:
+            outcome = answer.run(None, Case(""))
     if outcome.error is not None:
         raise outcome.error
     return outcome.output
@@ -165,12 +158,13 @@ def test_processes_started_by_an_answer_end_with_its_session(sandbox):
                 os.fork()
                 os._exit(time.sleep(600) or 0)
     """
-    inside, outcome = run_probe(sandbox, starts)
-    assert outcome.error is None
-    end = time.monotonic() + 5  # grandchildren start after the answer's end
+    session = sandbox.start_session()
+    session.give(IMPORTS)
+    session.run(Cell(1, textwrap.dedent(starts)))
+    end = time.monotonic() + 5  # they start after the cell's end
     while len(descendants(sandbox)) < len(before) + 6:
         assert time.monotonic() < end
-    inside.close()
+    session.close()
     end = time.monotonic() + 5  # its guard ends last
     while descendants(sandbox) - before:
         assert time.monotonic() < end

@@ -80,9 +80,6 @@ def test_the_results_of_all_cases_of_an_exercise_fit_into_memory():
     assert 100 * (requests.MOST_DATA + requests.MOST_TEXT) < 1 << 30
 
 
-MEMORY = SideEffect("memory", peak=9, limit=6, largest=(3, 2))
-
-
 def test_all_other_observations_arrive_unchanged():
     before = Outcome(
         output=(torch.ones(2), torch.zeros(1)),
@@ -98,17 +95,17 @@ def test_all_other_observations_arrive_unchanged():
     assert after.grads["args.0"].equal(torch.ones(2))
     tensors = {"output": None, "grads": {}}
     assert replace(after, **tensors) == replace(before, **tensors)
-    assert carried(Outcome(side_effect=MEMORY)).side_effect == MEMORY
+    memory = SideEffect("memory", peak=9, limit=6, largest=(3, 2))
+    assert carried(Outcome(side_effect=memory)).side_effect == memory
     assert carried(Outcome()) == Outcome()
-
-
-def noted(error):
-    error.add_note("a lesson")
-    return error
 
 
 class Mine(Exception):
     """An exception class of the answer's."""
+
+
+NOTED = RuntimeError("size mismatch")
+NOTED.add_note("a lesson")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +113,7 @@ class Mine(Exception):
     [
         *(ValueError("no"), KeyError("a key"), ZeroDivisionError()),
         *(OutOfTime("late"), NoGradient("none flows back"), Mine("odd")),
-        noted(RuntimeError("size mismatch")),
+        NOTED,
         Forbidden("softmax", "read_as_number"),
         WrongParameters("are q", {"q"}, {"k"}),
         WrongParameters("q and k are one", shared=("q", "k")),
