@@ -26,8 +26,7 @@ class Victim:
 
     def aimed(self, text: str) -> str:
         """Return an attack with its target filled in."""
-        number = str(self.process.pid)
-        text = text.replace("VICTIM_PID", number)
+        text = text.replace("VICTIM_PID", str(self.process.pid))
         return text.replace("VICTIM", str(self.folder))
 
     def damage(self) -> list[str]:

@@ -69,7 +69,6 @@ def test_a_right_answer_passes_whatever_is_around_it(examine, cells):
 
 BOOKS = "from attn import functional as m\n"
 CALLS = f"def {NAME}(x):\n    return m.f(x)"
-KEPT = f"from functools import lru_cache\n{NAME} = lru_cache({NAME})"
 STUB = sources.stub(FIRST)
 FAILED = [
     (f"{STUB}\n", "not written", "the stub was not changed"),
@@ -102,7 +101,8 @@ def test_a_process_that_cannot_be_kept_running_is_reported(examine):
 
 def test_the_books_answer_cannot_be_kept_and_judged_later(examine):
     """After a wrong answer the name has the book's: a later cell sees it."""
-    assert examine({FIRST: WRONG, "keeps": KEPT})[FIRST].status == "wrong"
+    keeps = f"from functools import lru_cache\n{NAME} = lru_cache({NAME})"
+    assert examine({FIRST: WRONG, "keeps": keeps})[FIRST].status == "wrong"
 
 
 def test_no_process_that_judges_an_exercise_has_held_the_books_text_of_it(

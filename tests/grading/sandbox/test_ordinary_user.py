@@ -43,10 +43,8 @@ def run(place, *words, umask, folder):
 
 def needs(place, folder):
     tools = [x for x in ("unshare", "setpriv") if x in PLACES[place]]
-    if (
-        not all(map(shutil.which, tools))
-        or run(place, "true", umask=0, folder=folder).returncode
-    ):
+    is_here = all(map(shutil.which, tools))
+    if not is_here or run(place, "true", umask=0, folder=folder).returncode:
         pytest.skip(f"{place}: cannot be made on this machine")
 
 

@@ -45,9 +45,8 @@ class Attack:
         Args:
             aimed: fills in what the attack aims at, as ``Victim.aimed`` does.
         """
-        text = aimed(self.text)
-        attack = Accident(self.family, self.target, self.tries, text, False)
-        return attack.notebook()
+        what = self.target, self.tries, aimed(self.text)
+        return Accident(self.family, *what, False).notebook()
 
     def elsewhere(self):
         """Yield it before the answers, between two, and after the last."""
