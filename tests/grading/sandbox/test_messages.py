@@ -55,10 +55,9 @@ def marks(tmp_path_factory):
     if isolation.complaint():
         pytest.skip("bubblewrap: not on this machine")
     home, key = str(tmp_path_factory.mktemp(MARK)), "why-causal_average"
-    names = ("HOME", "USER", "LOGNAME", "PYTHONPATH", "ATTN_SECRET")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", home, prepend=os.pathsep)
-        for name in names:
+        for name in ("HOME", "USER", "LOGNAME", "PYTHONPATH", "ATTN_SECRET"):
             patch.setenv(name, home)
         patch.setattr(tempfile, "tempdir", home)
         isolation._places.cache_clear()
