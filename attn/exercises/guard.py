@@ -47,7 +47,9 @@ class OutOfBounds(IndexError):
         where: the kernel's line.
     """
 
-    def __init__(self, message: str, output: Any, where: str) -> None:
+    def __init__(
+        self, message: str, output: Any = None, where: str = ""
+    ) -> None:
         super().__init__(message)
         self.output, self.where = output, where
 

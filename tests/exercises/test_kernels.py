@@ -147,7 +147,7 @@ def test_kernels_are_judged_the_same_where_triton_compiles():
         "before = [dict(vars(x)) for x in parts]\n"
         "from attn.exercises.spec import find\n"
         "from attn.grading.diagnosis.mutation_testing import mutation_score\n"
-        "from tests.exercises.oracles import oracle, with_every_third_mistake\n"
+        "from tests.exercises.oracles import with_every_third_mistake\n"
         f"exercise = with_every_third_mistake(find({exercise.id!r}))\n"
         "score = mutation_score(exercise, quick=True)\n"
         "kinds = {type(x.answer).__name__ for x in exercise.mistakes}\n"

@@ -25,9 +25,12 @@ from attn.grading.classroom.plan import Plan, python_of
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.isolation import KINDS
-from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.requests import Begin
-from attn.grading.sandbox.sandbox import Answer, Died, Sandbox, Session
+from attn.grading.sandbox.sandbox import (
+    Answer,
+    Died,
+    Sandbox,
+    Session,
+)
 
 #: What takes a second to import, and the words that need it.
 _SLOW = {
@@ -51,7 +54,7 @@ class Examiner(ExitStack):
             has a twelfth of them, and all cells a third.
         isolation: of notebooks from the machine, a key of
             ``isolation.KINDS``.
-        limits: on what one notebook may use.
+        memory: bytes that one notebook may use.
     """
 
     def __init__(
@@ -59,12 +62,12 @@ class Examiner(ExitStack):
         seed: int,
         timeout: float = 60.0,
         isolation: str = "bubblewrap",
-        limits: Limits | None = None,
+        memory: int = 4 << 30,
     ) -> None:
         super().__init__()
         self.seed, self.timeout, self._kind = seed, timeout, isolation
         self.isolation = KINDS[isolation]  # in words, for the reports
-        self._limits = limits or Limits()
+        self._memory = memory
         self._opened: Sandbox | None = None
         self._oracle = cache(self._new_oracle)
 
@@ -101,15 +104,15 @@ class Examiner(ExitStack):
         key, used = plan.key, _words("\n".join(x.text for x in plan.own))
         known = used | {f"chapter:{key}"}
         slow = [x for x, words in _SLOW.items() if known & {*words.split()}]
-        session = self.sandbox().start_session(self._limits, slow)
-        session.run(Begin(given_names(key), given_text(key, used)))
+        session = self.sandbox().start_session(self._memory, slow)
+        session.give(given_text(key, used), given_names(key))
         return session
 
     def _judge(self, exercise: Exercise, answer: Answer, plan: Plan) -> Graded:
         """Judge the answer of a process that was forked at a check."""
-        last = [answer.defined()]
-        if (error := last[0].error) is not None:
+        if (error := answer.undefined) is not None:
             return _status(error), Verdict(False, str(error))
+        last = [Outcome()]
 
         def run(*args: Any, **options: Any) -> Outcome:
             last[:] = [answer.run(*args, **options)]

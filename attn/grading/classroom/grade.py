@@ -17,7 +17,7 @@ from attn.grading.classroom import plan, reading
 from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
-from attn.grading.sandbox.files import neutral
+from attn.grading.sandbox.isolation import neutral
 
 if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner

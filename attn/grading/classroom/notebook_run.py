@@ -18,7 +18,7 @@ from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.classroom.plan import Judge, Own, Plan, Step
 from attn.grading.classroom.result import Status
 from attn.grading.diagnosis.judge import Verdict
-from attn.grading.sandbox.requests import Bind, Cell
+from attn.grading.sandbox.requests import Cell, Check
 from attn.grading.sandbox.sandbox import Answer, CellDied, Note, Session
 
 _RESTARTS = 3  # of a notebook's process, without what ended it
@@ -101,11 +101,11 @@ class NotebookRun:
                             graded[name] = self._judge(session, name)
                         is_wrong = not graded[name][1].passed
                         if helped and is_wrong and n < len(steps):
-                            session.run(Bind(sources.solution(name)))
+                            session.give(sources.solution(name))
                     break
             except CellDied as died:
                 self._slack = self._timeout / 12
-                self._why = f"{died.why}, in the notebook's process"
+                self._why = f"{died.note.text}, in the notebook's process"
         return graded
 
     def _run_cell(self, session: Session, own: Own) -> None:
@@ -116,7 +116,7 @@ class NotebookRun:
         try:
             notes, spent = session.run(cell, self._slack)
         except CellDied as died:
-            ended.append(Note(died.statement, "Died", died.why))
+            ended.append(died.note)
             raise
         finally:
             self._raised[own] = ended
@@ -129,8 +129,8 @@ class NotebookRun:
             is_class = isinstance(exercise.reference, type)
             form = "class" if is_class else "function"
             form = "kernel" if exercise.launch else form
-            given, timeout = exercise.usual(), self._timeout
-            with session.check(exercise.name, form, given, timeout) as answer:
+            check = Check(exercise.name, form, exercise.usual())
+            with session.check(check, self._timeout) as answer:
                 graded = self._verdict(exercise, answer, plan)
             if not isinstance(answer.undefined, NameError):
                 return graded

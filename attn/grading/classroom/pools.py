@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from attn.grading.classroom.grade import Options, empty_row, failed, grade
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
-from attn.grading.sandbox.files import neutral
+from attn.grading.sandbox.isolation import neutral
 
 Start = Callable[[], futures.Executor]
 #: Gives what starts an executor, and how many are to run at a time.

@@ -1,17 +1,20 @@
 """Close processes off from the machine with bubblewrap.
 
 It gives them no network, no other process, and of the files only what they
-need, read-only. It works as an ordinary user, where the system allows it.
+need, read-only: none of those holds a right answer. It works as an ordinary
+user, where the system allows it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,23 +38,14 @@ def require(kind: str) -> None:
         kind: a key of ``KINDS``.
 
     Raises:
-        ValueError: there is no such way, or bubblewrap does not work here.
+        ValueError: bubblewrap does not work here.
     """
-    if kind not in KINDS:
-        raise ValueError(
-            f"isolation must be one of {', '.join(KINDS)}; got {kind!r}"
-        )
-    if kind == "bubblewrap" and (complaint := _complaint()):
-        raise ValueError(complaint)
-
-
-def best() -> str:
-    """Return a way for code of one's own: bubblewrap, where it works."""
-    return "none" if _complaint() else "bubblewrap"
+    if kind != "none" and (said := complaint()):
+        raise ValueError(said)
 
 
 @cache
-def _complaint() -> str:
+def complaint() -> str:
     """Return why bubblewrap does not work, and what to do; "" if it does."""
     instead = (
         "or grade in a container (book/classroom/Dockerfile says how), or "
@@ -65,48 +59,38 @@ def _complaint() -> str:
             f"apt install bubblewrap (or dnf, pacman, apk), {instead}"
         )
     try:
-        ran = subprocess.run(
-            command([_program("true")]), capture_output=True, timeout=20
+        words = command([sys.executable, "-I", "-S", "-c", ""])
+        subprocess.run(words, capture_output=True, check=True, timeout=20)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        said = (error.stderr or b"no word").decode(errors="replace").strip()
+        return (
+            "bubblewrap must be allowed to make namespaces; it says "
+            f"{said!r}: let your system's administrator allow it, {instead}"
         )
-    except subprocess.SubprocessError as error:
-        said = str(error)
-    else:
-        if ran.returncode == 0:
-            return ""
-        said = ran.stderr.decode(errors="replace").strip()
-    return (
-        "bubblewrap must be allowed to make namespaces; it says "
-        f"{said!r}: let your system's administrator allow it, {instead}"
-    )
+    return ""
 
 
-def command(
-    argv: Sequence[str],
-    *,
-    shown: Iterable[Path] = (),
-    hidden: Iterable[Path] = (),
-) -> list[str]:
+def command(argv: Sequence[str], folder: Path | None = None) -> list[str]:
     """Return the command that runs ``argv`` in bubblewrap.
 
     Args:
         argv: the command.
-        shown: all that is seen, beside the system's libraries and Python.
-        hidden: folders that are empty inside, and in memory.
+        folder: of ``populate``, seen beside the system's libraries and
+            Python; what is written in its home is in memory.
     """
-    words = [_program("bwrap"), "--unshare-all", "--hostname", "sandbox"]
-    words += ["--die-with-parent", "--new-session"]
+    words = [shutil.which("bwrap") or "bwrap", "--unshare-all"]
+    words += ["--hostname", "sandbox", "--die-with-parent", "--new-session"]
     words += ["--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]
-    for path in [*map(Path, _SYSTEM), *pythons(), *shown]:
-        words += ["--ro-bind-try", str(path), str(path)]
-    folders = [path for path in hidden if path.is_dir()]
-    for path in sorted({*folders, *map(_real, folders)}):
-        words += ["--tmpfs", str(path)]
+    seen, hidden = [*_SYSTEM, *pythons()], answers()
+    if folder:
+        seen, hidden = [*seen, folder], [*hidden, folder / HOME]
+    for path in map(str, seen):
+        words += ["--ro-bind-try", path, path]
+    for path in sorted({str(y) for x in hidden for y in (x, x.resolve())}):
+        words += ["--tmpfs", path]
+    for path in ("/tmp", "/dev", "/"):
+        words += ["--remount-ro", path]
     return [*words, "--", *argv]
-
-
-def _program(name: str) -> str:
-    """Return the path of a program: inside there is no PATH of the user's."""
-    return shutil.which(name) or name
 
 
 _SYSTEM = (
@@ -118,18 +102,77 @@ _SYSTEM = (
 
 def pythons() -> list[Path]:
     """Return the folders that this Python and its packages lie in."""
-    paths = sysconfig.get_paths()
-    found = {Path(sys.prefix), Path(sys.base_prefix)}
-    found |= {Path(paths[x]) for x in ("stdlib", "purelib", "platlib")}
-    found |= {_real(x) for x in found}
-    return sorted(found)
+    stdlib = sysconfig.get_path("stdlib")
+    found = {*map(Path, (sys.prefix, sys.base_prefix, stdlib)), *packages()}
+    return sorted(found | {x.resolve() for x in found})
 
 
 def packages() -> list[Path]:
     """Return the folders of installed packages."""
-    paths = sysconfig.get_paths()
-    return sorted({Path(paths[x]) for x in ("purelib", "platlib")})
+    names = ("purelib", "platlib")
+    return sorted({Path(sysconfig.get_path(x)) for x in names})
 
 
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
+PREFIX, HOME = "attn-sandbox-", "home"
+"""Of a sandbox's folder; and where in it a notebook may write."""
+
+_ATTN = Path(__file__).resolve().parents[2]
+
+FILES = str.split(
+    """
+    arguments.py exercises/__init__.py exercises/case.py exercises/guard.py
+    exercises/kernel.py exercises/kernel_errors.py exercises/launches.py
+    exercises/triton_compat.py grading/__init__.py grading/checks/__init__.py
+    grading/checks/clock.py grading/checks/effects.py
+    grading/checks/forbidden.py grading/checks/inputs.py
+    grading/checks/objects.py grading/checks/result.py grading/checks/run.py
+    grading/sandbox/__init__.py grading/sandbox/limits.py
+    grading/sandbox/missing.py grading/sandbox/notebook.py
+    grading/sandbox/requests.py grading/sandbox/server.py
+    grading/sandbox/wire.py profiling/__init__.py profiling/calls.py
+    profiling/compat.py profiling/kernel_traffic.py profiling/live_memory.py
+    """
+)
+
+
+def populate(folder: Path) -> Path:
+    """Copy the sandbox's files into a folder; return that for notebooks'."""
+    for name in FILES:
+        target = folder / "attn" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_ATTN / name, target)
+    (folder / "attn" / "__init__.py").touch()
+    (folder / HOME).mkdir()
+    return folder / HOME
+
+
+def answers() -> list[Path]:
+    """Return the folders that hold right answers, or what checks them."""
+    names = ("attn", "solutions", "notebooks", "tests", "book", "_build")
+    places = [_ATTN.parent / name for name in (*names, ".git")]
+    places += [x / name for x in packages() for name in ("attn", "solutions")]
+    return [x for x in places if x.is_dir()]
+
+
+def neutral(text: str) -> str:
+    """Replace the machine's folders in a text.
+
+    An error of PyTorch's may name the file that raised it. That keeps
+    messages plain, and alike in two runs; it is no boundary.
+    """
+    pattern, names = _places()
+    return pattern.sub(lambda found: names.get(found[0], "<sandbox>"), text)
+
+
+@cache
+def _places() -> tuple[re.Pattern[str], dict[str, str]]:
+    names = {Path(os.path.expanduser("~")): "<home>", _ATTN.parent: "<book>"}
+    names |= dict.fromkeys([*packages(), *pythons()], "<python>")
+    texts = {str(x): name for x, name in names.items() if x not in EVERYWHERE}
+    longest_first = sorted(texts, key=len, reverse=True)
+    own = re.escape(str(Path(tempfile.gettempdir(), PREFIX))) + r"\w+"
+    return re.compile("|".join([own, *map(re.escape, longest_first)])), texts
+
+
+#: Folders whose names tell nothing.
+EVERYWHERE = {*map(Path, ("/", "/usr", "/usr/local", "/tmp", "/home"))}

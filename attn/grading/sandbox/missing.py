@@ -19,22 +19,13 @@ class Missing(Loader, MetaPathFinder):
     """Find placeholders for modules that were missing, and for the book's.
 
     Attributes:
-        given: what the tasks give, and is no module: the book has it.
         is_judged: whether an answer is judged; a call of a placeholder is then
             an error, as in a notebook without the module.
     """
 
     def __init__(self) -> None:
-        self.given: dict[str, Any] = {}
         self.is_judged = False
         self._names = {"attn"}
-
-    def give(self, given: dict[str, Any]) -> None:
-        """Let names be found in the book's package, and in its modules."""
-        for name, value in given.items():
-            if not isinstance(value, types.ModuleType):
-                self.given[name] = value
-                setattr(sys.modules["attn"], name, value)
 
     def add(self, name: str | None) -> bool:
         """Let a module be found from now on; tell whether it was not yet."""
@@ -43,9 +34,7 @@ class Missing(Loader, MetaPathFinder):
         self._names.add(root)
         return is_new
 
-    def find_spec(
-        self, name: str, _path: Any = None, _target: Any = None
-    ) -> Any:
+    def find_spec(self, name: str, *_: Any) -> Any:
         """Return the spec of a placeholder, as ``sys.meta_path`` does."""
         is_known = name.partition(".")[0] in self._names
         return ModuleSpec(name, self, is_package=True) if is_known else None
@@ -66,19 +55,16 @@ class MissingModule(types.ModuleType):
 
     def __init__(self, name: str, missing: Missing) -> None:
         super().__init__(name)
-        self.__dict__.update(__path__=[], _missing=missing)
+        root = name.partition(".")[0]
+        self.__dict__.update(__path__=[], _missing=missing, _root=root)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        whole = f"{self.__name__}.{name}"
-        if self._is_books and name in self._missing.given:
-            return self._missing.given[name]
-        return MissingModule(whole, self._missing)
-
-    @property
-    def _is_books(self) -> bool:
-        return self.__name__.partition(".")[0] == "attn"
+        book = vars(sys.modules["attn"])  # with what tasks give
+        if self._root == "attn" and name in book:
+            return book[name]
+        return MissingModule(f"{self.__name__}.{name}", self._missing)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._missing.is_judged:
@@ -89,7 +75,7 @@ class MissingModule(types.ModuleType):
         return MissingModule(self.__name__, self._missing)
 
     def __mro_entries__(self, _bases: Any) -> tuple[type, ...]:
-        if self._is_books:
+        if self._root == "attn":
             self._refuse("inherits from")
         return ()
 
@@ -99,17 +85,10 @@ class MissingModule(types.ModuleType):
     def __iter__(self) -> Any:
         return iter(())
 
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def _refuse(self, does: str) -> None:
-        if self._is_books:
-            raise Forbidden(
-                f"it {does} {self.__name__}, which is not there when an "
-                "answer is graded"
-            )
-        root = self.__name__.partition(".")[0]
-        raise ModuleNotFoundError(f"No module named {root!r}", name=root)
+        if (root := self._root) != "attn":
+            raise ModuleNotFoundError(f"No module named {root!r}", name=root)
+        raise Forbidden(
+            f"it {does} {self.__name__}, which is not there when an "
+            "answer is graded"
+        )

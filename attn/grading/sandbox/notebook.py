@@ -1,35 +1,36 @@
 """Run a notebook's cells in one IPython shell, and fork at each check.
 
-The examiner outside says which cell comes next; nothing that this process
-says decides on a mark. Beside the cells' text it gets what a task gives and,
-after a check that failed, the book's text of that exercise, as ``check``
-does in a notebook.
+The examiner outside says which cell comes next. Beside the cells' text this
+process gets what a task gives and, after a check that failed, the book's text
+of that exercise, as ``check`` does in a notebook. The process that is forked
+at a check runs one answer, on case after case.
 """
 
 from __future__ import annotations
 
 import ast
-import json
+import inspect
 import os
 import signal
 import socket
 import sys
+import warnings
 from contextlib import suppress
 from typing import Any
 
-from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.sandbox import worker
-from attn.grading.sandbox.missing import Missing
-from attn.grading.sandbox.requests import (
-    Begin,
-    Bind,
-    Cell,
-    Check,
-    receive,
-)
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
-_TEXT = 500  # characters of an error's text in a note
-_NOTES = 50  # of one cell
+from attn.exercises import triton_compat
+from attn.exercises.kernel import function_of, is_kernel
+from attn.grading.checks.clock import Clock
+from attn.grading.checks.run import Outcome, fail, run
+from attn.grading.sandbox.missing import Missing
+from attn.grading.sandbox.requests import Cell, Check, packet, receive
+from attn.grading.sandbox.wire import encode
+from attn.profiling import compat
+
 #: Magics that would take minutes, need a network, or show something.
 _IDLE = str.split(
     """
@@ -37,35 +38,26 @@ _IDLE = str.split(
     perl pip prun pylab ruby script sh svg sx system timeit uv
     """
 )
+_DEFINITIONS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.Import, ast.ImportFrom),
+)
 
 
 def make_shell() -> Any:
     """Return a shell without history, in which nothing leaves Python."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    config = Config()
-    config.HistoryManager.enabled = False
-
-    class Shell(InteractiveShell):
-        def system(self, cmd: str) -> None:
-            """Run nothing: ``!pip`` has no network, ``!ls`` no effect."""
-
-        def getoutput(self, *_: Any, **__: Any) -> list[str]:
-            return []
-
-        def enable_gui(self, gui: Any = None) -> None:
-            """Open no window."""
-
-    shell: Any = Shell.instance(config=config)
+    config = Config({"HistoryManager": {"enabled": False}})
+    shell: Any = InteractiveShell.instance(config=config)
     for name in _IDLE:
         shell.register_magic_function(_nothing, "line_cell", name)
+    shell.system = shell.getoutput = _nothing  # of !pip, of !ls
     shell.builtin_trap.activate()  # get_ipython, display
     return shell
 
 
-def _nothing(_line: str, _cell: str | None = None) -> None:
-    """Take the place of a magic."""
+def _nothing(*_: Any, **__: Any) -> list[str]:
+    """Run nothing: it has no network, and is no part of an answer."""
+    return []
 
 
 class Notebook:
@@ -83,53 +75,46 @@ class Notebook:
         self._fork = 0
 
     def serve(self) -> None:
-        """Answer requests until the other side closes the channel."""
+        """Answer requests until the other side closes the channel.
+
+        The reply to a cell has its notes, the seconds that it spent, and how
+        the process of the check before it ended.
+        """
         sys.meta_path.append(self._missing)
         while True:
             request, sockets = receive(self._control)
             status = self._end_fork()
             if isinstance(request, Check):
                 self._check(request, sockets[0])
-            elif isinstance(request, Cell):
-                self._say({"notes": self._run(request)})
-            elif isinstance(request, Bind):
-                book = Cell(0, request.text, left=float("inf"))
-                self._say({"notes": self._run(book)})
-            elif isinstance(request, Begin):
-                self._missing.give(request.given)
-                self._space.update(request.given)
-                book = Cell(0, request.text, left=float("inf"))
-                self._say({"notes": self._run(book)})
-            else:
-                self._say({"status": status})
+                continue
+            for names in (self._space, vars(sys.modules["attn"])):
+                names.update(request.given)
+            reply = {"status": status, **self._run(request)}
+            self._control.sendall(packet(reply))
 
-    def _say(self, what: Any) -> None:
-        self._control.sendall(json.dumps(what).encode() + b"\n")
-
-    def _run(self, cell: Cell) -> list[list[Any]]:
+    def _run(self, cell: Cell) -> dict[str, Any]:
         """Run a cell as far as it goes; return what its statements raised.
 
         Each note is a statement's number, the kind and the text of its error.
         """
-        notes: list[list[Any]] = []
-        left = cell.left
         try:
             text = self._shell.transform_cell(cell.text)
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as odd:
-            return [[0, *_said(odd)]]
+            return {"notes": [_note(0, odd)], "spent": 0}
         name = self._shell.compile.cache(text, cell.number, cell.text)
+        notes, spent = [], 0.0
         for number, node in enumerate(tree.body):
-            if number in cell.skip or (left <= 0 and not _defines(node)):
+            is_late = spent >= cell.left and not isinstance(node, _DEFINITIONS)
+            if number in cell.skip or is_late:
                 continue
-            self._say({"at": number})
+            self._control.sendall(packet({"at": number}))
             clock = Clock(cell.seconds, patience=2)
             error = self._execute(node, name, clock)
-            left -= clock.spent
-            if error is not None and len(notes) < _NOTES:
-                notes.append([number, *_said(error)])
-        self._say({"spent": cell.left - left if left < cell.left else 0})
-        return notes
+            spent += clock.spent
+            if error is not None:
+                notes.append(_note(number, error))
+        return {"notes": notes, "spent": spent}
 
     def _execute(
         self, node: ast.stmt, name: str, clock: Clock
@@ -138,36 +123,34 @@ class Notebook:
 
         Only a definition matters. What shows a plot, or trains, may fail.
         """
+        module = ast.Module([node], [])
         while True:
             try:
-                code = self._shell.compile(
-                    ast.Module([node], []), name, "exec"
-                )
+                code = self._shell.compile(module, name, "exec")
                 with clock.running():
                     exec(code, self._space)
+                return None
             except ModuleNotFoundError as error:
-                if self._missing.add(error.name):
-                    continue
-                return error
+                if not self._missing.add(error.name):
+                    return error
             except MemoryError:  # what it holds would fail the next ones
                 os._exit(1)
             except BaseException as error:
                 return error
-            return None
 
     def _check(self, check: Check, channel: socket.socket) -> None:
         self._fork = os.fork()
+        with suppress(OSError):  # of the two, one is first
+            os.setpgid(self._fork, self._fork)
         if self._fork:
             channel.close()
             return
         try:
-            os.setpgid(0, 0)
             self._control.close()
             self._missing.is_judged = True
             for name, value in check.given.items():
                 self._space.setdefault(name, value)
-            answer = self._space.get(check.name)
-            worker.serve(channel, check.name, check.form, answer)
+            serve(channel, check, self._space.get(check.name))
         finally:
             os._exit(1)
 
@@ -175,9 +158,8 @@ class Notebook:
         """End the last check's process; return its status."""
         if not self._fork:
             return 0
-        for end in (os.killpg, os.kill):
-            with suppress(OSError):
-                end(self._fork, signal.SIGKILL)
+        with suppress(OSError):
+            os.killpg(self._fork, signal.SIGKILL)
         ended, self._fork = self._fork, 0
         try:
             return os.waitstatus_to_exitcode(os.waitpid(ended, 0)[1])
@@ -185,18 +167,63 @@ class Notebook:
             return 0
 
 
-def _defines(node: ast.stmt) -> bool:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return isinstance(node, (*kinds, ast.Import, ast.ImportFrom))
-
-
-def _said(error: BaseException) -> list[str]:
-    """Return the kind and the text of an error, whatever it is."""
+def _note(number: int, error: BaseException) -> list[Any]:
+    """Return a statement's number, and its error's kind and text."""
     try:
-        text = str(error)[:_TEXT]
+        text = str(error)[:500]
     except BaseException:
         text = ""
-    kind = (
-        "OutOfTime" if isinstance(error, OutOfTime) else type(error).__name__
-    )
-    return [str(kind)[:100], text.encode("ascii", "replace").decode()]
+    return [number, type(error).__name__[:100], text]
+
+
+def serve(channel: socket.socket, check: Check, answer: Any) -> None:
+    """Say whether there is an answer; run it until the channel is closed.
+
+    Args:
+        channel: to the judge.
+        check: the request.
+        answer: what the notebook has under the name; None if it has nothing.
+    """
+    _as_in_a_new_notebook()
+    outcome = Outcome()
+    if answer is None:
+        fail(outcome, NameError(f"name {check.name!r} is not defined"))
+    elif _form(answer) != check.form:
+        hint = ": write @triton.jit above its def"
+        needs = check.form + (hint if check.form == "kernel" else "")
+        fail(outcome, TypeError(f"{check.name} needs to be a {needs}"))
+    channel.sendall(encode(outcome))
+    clock = Clock()
+    with compat.language_kept_patched(), torch.inference_mode(False):
+        if outcome.error is None and check.form == "kernel":
+            answer = triton_compat.triton.jit(function_of(answer))  # another
+        while outcome.error is None:
+            (case, clock.limit, options), _ = receive(channel)
+            found = run(answer, case, clock=clock, **options)
+            try:
+                reply = encode(found)
+            except Exception as error:  # of a learner's ``__str__``
+                kind = type(error).__name__
+                text = f"what it returns or raises cannot be read ({kind})"
+                reply = encode(Outcome(error=TypeError(text)))
+            channel.sendall(reply)
+
+
+def _as_in_a_new_notebook() -> None:
+    """Undo what a demonstration may have set: it is no part of an answer."""
+    torch.set_default_dtype(torch.float32)
+    if torch.get_default_device().type != "cpu":
+        torch.set_default_device("cpu")
+    if torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(1)
+    warnings.resetwarnings()
+    sys.setrecursionlimit(2000)
+
+
+def _form(answer: Any) -> str:
+    if inspect.isclass(answer):
+        return "class"
+    if is_kernel(answer):
+        return "kernel"
+    return "function" if callable(answer) else "another thing"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -13,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import util
 from pathlib import Path
@@ -25,18 +24,9 @@ from attn.exercises import CHAPTERS
 from attn.exercises.case import Case
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome
-from attn.grading.sandbox import files, isolation, wire
-from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.requests import (
-    SIZE,
-    Begin,
-    Bind,
-    Cell,
-    Check,
-    End,
-    Use,
-)
-from attn.grading.sandbox.server import HOME
+from attn.grading.sandbox import isolation
+from attn.grading.sandbox.requests import Cell, Check, WireError, read, send
+from attn.grading.sandbox.wire import decode, text_of
 
 # What is not among the sandbox's files is sent by value: what launches a
 # kernel, a mask, a function of an earlier chapter.
@@ -45,33 +35,23 @@ for _name in ("masks", "positions", *(f"exercises.{x}" for x in CHAPTERS)):
 
 _START = 180.0  # seconds for the server's imports, on a busy machine
 _SLACK = 20.0
-_LINE = 1 << 17  # bytes of what a notebook's process says of a cell
-
-
-class Died(OutOfTime):
-    """The answer's process ended before it returned anything."""
-
-
-class CellDied(Exception):
-    """The notebook's process ended in a cell, or had to be ended.
-
-    Args:
-        cell: its number; 0 for the book's own text.
-        statement: in the cell.
-    """
-
-    def __init__(self, cell: int, statement: int, why: str) -> None:
-        super().__init__(why)
-        self.cell, self.statement, self.why = cell, statement, why
-
-
-@dataclass(frozen=True)
-class Note:
-    """An error that a statement of a cell raised."""
-
-    statement: int
-    kind: str
-    text: str
+_SERVER = """
+import sys
+sys.path[:] = [sys.argv[2], *sys.path, *sys.argv[3:]]
+from attn.grading.sandbox.server import main
+main(int(sys.argv[1]))
+"""
+#: The compilers of PyTorch, and its bars, are switched off.
+_ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "MPLBACKEND": "agg",
+    "OMP_NUM_THREADS": "1",
+    "PATH": os.defpath,
+    "PYTORCH_JIT": "0",
+    "TORCHDYNAMO_DISABLE": "1",
+    "TQDM_DISABLE": "1",
+    "TRITON_INTERPRET": "1",
+}
 
 
 class Sandbox:
@@ -89,31 +69,24 @@ class Sandbox:
 
     def __init__(self, kind: str = "bubblewrap") -> None:
         isolation.require(kind)
-        self._folder = tempfile.TemporaryDirectory(prefix=files.PREFIX)
+        self._folder = tempfile.TemporaryDirectory(prefix=isolation.PREFIX)
         folder = Path(self._folder.name)
-        server = files.populate(folder)
+        home = str(isolation.populate(folder))
         self._control, other = socket.socketpair()
-        packages = [str(x) for x in isolation.packages()]
-        argv = [sys.executable, "-I", "-S", "-B", str(server)]
-        argv += [str(other.fileno()), str(folder), *packages]
-        if kind == "bubblewrap":
-            argv = isolation.command(
-                argv, shown=[folder], hidden=[*files.answers(), folder / HOME]
+        words = [sys.executable, "-I", "-S", "-B", "-c", _SERVER]
+        words += map(str, (other.fileno(), folder, *isolation.packages()))
+        if kind != "none":
+            words = isolation.command(words, folder)
+        with other:
+            self._process = subprocess.Popen(
+                words,
+                pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=_ENVIRONMENT | {"HOME": home, "TMPDIR": home},
+                start_new_session=True,
             )
-        self._process = subprocess.Popen(
-            argv,
-            pass_fds=[other.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={
-                "PATH": os.defpath,
-                "LANG": "C.UTF-8",
-                "OMP_NUM_THREADS": "1",
-            },
-            start_new_session=True,
-        )
-        other.close()
         # At exit, too: a worker of multiprocessing runs no other hook.
         parts = (self._control, self._process, self._folder)
         self.close = util.Finalize(self, _end, parts, exitpriority=1)
@@ -129,21 +102,19 @@ class Sandbox:
         return self._process.poll() is None
 
     def start_session(
-        self, limits: Limits, imports: Iterable[str] = ()
+        self, memory: int = 4 << 30, imports: Iterable[str] = ()
     ) -> Session:
         """Start a process for one notebook.
 
         Args:
-            limits: of the process, and of each that it forks.
+            memory: bytes that it may have, and each that it forks.
             imports: modules to import before, for this and all later ones.
         """
         channel, theirs = socket.socketpair()
         lifetime_socket, other = socket.socketpair()
-        request = {"limits": asdict(limits), "imports": [*imports]}
+        request, end = (memory, [*imports]), time.monotonic() + _START
         with theirs, other:
-            numbers = [theirs.fileno(), other.fileno()]
-            text = json.dumps(request).encode()
-            socket.send_fds(self._control, [text], numbers)
+            send(self._control, end, request, theirs, other)
         return Session(channel, lifetime_socket)
 
 
@@ -154,17 +125,35 @@ def _end(
 ) -> None:
     """End the server, and all that was forked from it."""
     control.close()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(5)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stderr:
-        process.stderr.close()
+    with process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     folder.cleanup()
 
 
-class Session:
+@dataclass(frozen=True)
+class Note:
+    """An error that a statement of a cell raised."""
+
+    statement: int
+    kind: str
+    text: str
+
+
+@dataclass(eq=False)
+class CellDied(Exception):
+    """The notebook's process ended in a cell, or had to be ended.
+
+    Args:
+        note: on the statement, of the kind ``Died``.
+    """
+
+    note: Note
+
+
+class Session(contextlib.AbstractContextManager["Session"]):
     """The process of one notebook, from its first cell to its last check.
 
     Args:
@@ -176,117 +165,98 @@ class Session:
         self, control: socket.socket, lifetime_socket: socket.socket
     ) -> None:
         self._control, self._lifetime_socket = control, lifetime_socket
-        self._said = bytearray()
 
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def give(self, text: str, given: dict[str, Any] | None = None) -> None:
+        """Bind names that the tasks give, and run the book's text."""
+        self.run(Cell(0, text, given=given or {}))
 
     def run(
-        self, request: Begin | Bind | Cell, slack: float = _SLACK
+        self, cell: Cell, slack: float = _SLACK
     ) -> tuple[list[Note], float]:
-        """Run a cell, or the book's text; return its errors and seconds.
+        """Run a cell; return its errors and seconds.
 
         Args:
-            request: what to run.
+            cell: what to run.
             slack: seconds on the wall that it has beyond its own: it may
                 import.
 
         Raises:
             CellDied: the process ended in it, or had to be ended.
         """
-        cell = request if isinstance(request, Cell) else Cell(0, "")
         end = time.monotonic() + max(cell.left, cell.seconds) + slack
-        at, spent = 0, 0.0
+        at = 0
         try:
-            self._send(request, end)
-            while True:
-                said = self._line(end)
-                at = int(said.get("at", at))
-                spent = float(said.get("spent", spent))
-                if "notes" in said:
-                    return [*map(_note, said["notes"])], spent
-        except TimeoutError:
-            self.close()
-            why = "it did not end in time, and could not be interrupted"
-        except (OSError, EOFError):
+            send(self._control, end, cell)
+            while "notes" not in (said := self._said(end)):
+                at = int(said["at"])
+            notes = [
+                Note(int(number), text_of(kind), text_of(text))
+                for number, kind, text in said["notes"]
+            ]
+            return notes, max(0.0, said["spent"])
+        except Exception as error:  # it may send anything
             why = f"its process {self.close()}"
-        except (ValueError, TypeError, wire.WireError):
-            self.close()
-            why = "its process sent what is no note"
-        raise CellDied(cell.number, at, why)
+            if isinstance(error, TimeoutError):
+                why = "it did not end in time, and could not be interrupted"
+            elif not isinstance(error, OSError | EOFError):
+                why = "its process sent what is no note"
+            raise CellDied(Note(at, "Died", why)) from None
+
+    def _said(self, end: float) -> dict[str, Any]:
+        text, _ = read(self._control, end)
+        return dict(json.loads(isolation.neutral(text)))
 
     @contextlib.contextmanager
-    def check(
-        self, name: str, form: str, given: dict[str, Any], timeout: float
-    ) -> Iterator[Answer]:
+    def check(self, check: Check, timeout: float) -> Iterator[Answer]:
         """Fork a process for an exercise: what the notebook has of it now.
 
         Args:
-            name: of the function, class or kernel.
-            form: ``function``, ``class`` or ``kernel``.
-            given: names that the task gives.
+            check: the exercise.
             timeout: seconds on the wall for all of it.
-
-        Raises:
-            CellDied: the notebook's process has ended.
         """
         channel, theirs = socket.socketpair()
         end = time.monotonic() + timeout
         with channel:
-            try:
-                with theirs:
-                    self._send(Check(name, form, given), end, theirs)
-            except OSError:
-                raise CellDied(0, 0, f"its process {self.close()}") from None
-            yield Answer(channel, timeout, end, self._end_check)
+            with theirs, contextlib.suppress(OSError):  # it has ended
+                send(self._control, end, check, theirs)
+            answer = Answer(channel, timeout, end, self._end_check)
+            answer.undefined = answer.received().error
+            yield answer
 
     def _end_check(self) -> str:
         """End the process of a check; return how it had ended."""
+        end = time.monotonic() + _SLACK
         try:
-            end = time.monotonic() + _SLACK
-            self._send(End(), end)
-            return _how(int(self._line(end)["status"]))
-        except (OSError, EOFError, ValueError, TypeError, KeyError):
+            send(self._control, end, Cell(0, ""))
+            return _how(int(self._said(end)["status"]))
+        except Exception:  # it may send anything
             return f"ended with the notebook's, which {self.close()}"
-
-    def _send(
-        self, request: Any, end: float, own: socket.socket | None = None
-    ) -> None:
-        body = cloudpickle.dumps(request, pickle.HIGHEST_PROTOCOL)
-        self._control.settimeout(max(end - time.monotonic(), 0.001))
-        head = SIZE.pack(len(body))
-        socket.send_fds(self._control, [head], [own.fileno()] if own else [])
-        self._control.sendall(body)
-
-    def _line(self, end: float) -> dict[str, Any]:
-        """Read one line of JSON, of bounded size."""
-        while b"\n" not in self._said:
-            self._control.settimeout(max(end - time.monotonic(), 0.001))
-            part = self._control.recv(1 << 16)
-            if not part:
-                raise EOFError
-            self._said += part
-            if len(self._said) > _LINE:
-                raise ValueError("its line is too long")
-        line, _, rest = self._said.partition(b"\n")
-        self._said = rest
-        return dict(json.loads(files.neutral(line.decode("ascii"))))
 
     def close(self) -> str:
         """End the process and all of its own; return how it had ended."""
         self._control.close()
         said = b""
-        with contextlib.suppress(OSError):
-            self._lifetime_socket.shutdown(socket.SHUT_WR)
-            self._lifetime_socket.settimeout(20)
-            said = self._lifetime_socket.recv(64)
-        self._lifetime_socket.close()
+        with contextlib.suppress(OSError), self._lifetime_socket as lifetime:
+            lifetime.shutdown(socket.SHUT_WR)
+            lifetime.settimeout(20)
+            said = lifetime.recv(64)
         return _how(int(said or b"0"))
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
+
+def _how(status: int) -> str:
+    if status < 0:
+        return f"was ended by signal {-status}"
+    return f"ended by itself, with the status {status}: out of memory?"
+
+
+class Died(OutOfTime):
+    """The answer's process ended before it returned anything."""
+
+
+@dataclass
 class Answer:
     """The process that was forked at a check.
 
@@ -295,76 +265,39 @@ class Answer:
         timeout: seconds on the wall for all of it.
         end: the time at which they are over.
         ended: ends the process, and returns how it had ended.
-
-    Attributes:
         error: why there are no more outcomes, once there is a reason.
         undefined: why there is no answer, if there is none.
     """
 
-    def __init__(
-        self,
-        channel: socket.socket,
-        timeout: float,
-        end: float,
-        ended: Callable[[], str],
-    ) -> None:
-        self._channel, self._timeout, self._end = channel, timeout, end
-        self._ended = ended
-        self.error: BaseException | None = None
-        self.undefined: BaseException | None = None
+    channel: socket.socket
+    timeout: float
+    end: float
+    ended: Callable[[], str]
+    error: BaseException | None = None
+    undefined: BaseException | None = None
 
-    def defined(self) -> Outcome:
-        """Return an outcome without error, if there is an answer."""
-        outcome = self._received()
-        self.undefined = outcome.error
-        return outcome
-
-    def run(
-        self,
-        _answer: Any,
-        case: Case,
-        *,
-        forbids: tuple[str, ...] = (),
-        clock: Clock | None = None,
-        launch: Callable[..., Any] | None = None,
-        names: list[str] | tuple[str, ...] = (),
-        fill_empty: bool = False,
-    ) -> Outcome:
+    def run(self, _answer: Any, case: Case, **options: Any) -> Outcome:
         """Run the answer on a case there, as ``run.run`` does here."""
-        limit = (clock or Clock()).limit
-        return self._received(
-            Use(case, forbids, limit, launch, list(names), fill_empty)
-        )
+        limit = options.pop("clock", Clock()).limit
+        return self.received((case, limit, options))
 
-    def _received(self, request: Use | None = None) -> Outcome:
+    def received(self, request: tuple[Any, ...] = ()) -> Outcome:
+        """Return the next outcome, after a request if there is one."""
         if self.error is None:
             try:
                 if request:
-                    body = cloudpickle.dumps(request, pickle.HIGHEST_PROTOCOL)
-                    left = max(self._end - time.monotonic(), 0.001)
-                    self._channel.settimeout(left)
-                    self._channel.sendall(SIZE.pack(len(body)) + body)
-                return wire.receive(self._channel, self._end, files.neutral)
+                    send(self.channel, self.end, request)
+                text, data = read(self.channel, self.end)
+                return decode(isolation.neutral(text), data)
             except TimeoutError:
                 self.error = OutOfTime(
-                    f"it was stopped after {self._timeout:.3g} s: is there "
+                    f"it was stopped after {self.timeout:.3g} s: is there "
                     "an endless loop?"
                 )
             except (EOFError, OSError):
-                self.error = Died(f"its process {self._ended()}")
-            except wire.WireError as error:
+                self.error = Died(f"its process {self.ended()}")
+            except WireError as error:
                 self.error = Died(
                     f"what came back from its process is no result: {error}"
                 )
         return Outcome(error=self.error)
-
-
-def _note(said: Any) -> Note:
-    statement, kind, text = said
-    return Note(int(statement), wire.text_of(kind), wire.text_of(text))
-
-
-def _how(status: int) -> str:
-    if status < 0:
-        return f"was ended by signal {-status}"
-    return f"ended by itself, with the status {status}: out of memory?"

@@ -1,11 +1,8 @@
-"""Import torch once, isolated, and fork a process for each notebook.
+"""Fork a process for each notebook, where torch has been imported once.
 
-Run as a file, ``python -I -S server.py CONTROL FOLDER PACKAGES…``: the number
-of a socket that is open already, the folder of the sandbox's files, the
-folders of installed packages. For each message on the socket, which carries
-two others, it forks a guard; the guard forks the notebook's process into
-namespaces of its own, and kills all that it has started when the examiner
-closes the second socket.
+For each message on its socket, which carries two others, the server forks a
+guard; the guard forks the notebook's process into namespaces of its own, and
+kills all that it has started when the examiner closes the second socket.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
 import os
 import platform
 import random
@@ -21,68 +17,19 @@ import select
 import shutil
 import signal
 import socket
-import sys
 import tempfile
+from functools import cache
 from typing import Any
 
-HOME = "home"
-"""In the sandbox's folder: where a notebook may write."""
+import torch
+
+from attn.grading.sandbox import limits, notebook
+from attn.grading.sandbox.requests import receive
+from attn.profiling import compat
 
 
-def main(words: list[str]) -> None:
-    """Serve until the control socket is closed."""
-    folder, packages = words[1], words[2:]
-    sys.path[:] = [x for x in sys.path if x] + packages
-    sys.path[0] = folder  # in place of this file's folder
-    home = os.path.join(folder, HOME)
-    # The compilers of PyTorch, and its bars, are switched off.
-    os.environ |= {"TORCHDYNAMO_DISABLE": "1", "PYTORCH_JIT": "0"}
-    os.environ |= {"MPLBACKEND": "agg", "TQDM_DISABLE": "1"}
-    os.environ |= {"TRITON_INTERPRET": "1", "HOME": home, "TMPDIR": home}
-    tempfile.tempdir = home
-    shell = _prepare()
-    from attn.grading.sandbox.limits import hide_memory
-
-    hide_memory()
-    control = socket.socket(fileno=int(words[0]))
-    control.sendall(b"ready")
-    while True:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guards leave no trace
-        text, sockets, _, _ = socket.recv_fds(control, 4096, 2)
-        if not text:
-            os._exit(0)  # to take PyTorch apart would take half a second
-        request = json.loads(text)
-        _import(request["imports"])
-        channel, lifetime_socket = (socket.socket(fileno=x) for x in sockets)
-        if os.fork() == 0:
-            control.close()
-            try:
-                guard(channel, lifetime_socket, request["limits"], home, shell)
-            finally:
-                os._exit(1)
-        channel.close()
-        lifetime_socket.close()
-
-
-def _import(names: list[str]) -> None:
-    """Import what is not imported yet, for all notebooks that follow."""
-    new = [x for x in names if x not in sys.modules]
-    for name in new:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    if new:
-        gc.collect()
-        gc.freeze()  # no collection touches, and copies, what is shared
-
-
-def _prepare() -> Any:
-    """Import what every notebook needs; return an IPython shell."""
-    import torch
-
-    import attn.grading.sandbox.worker  # noqa: F401
-    from attn.exercises import triton_compat  # noqa: F401
-    from attn.grading.sandbox import notebook
-
+def main(number: int) -> None:
+    """Prepare what notebooks need; serve until this socket is closed."""
     torch.set_num_threads(1)
     # What PyTorch imports at the first backward, random tensor and module.
     x = torch.randn(2, 2, requires_grad=True)
@@ -90,26 +37,52 @@ def _prepare() -> Any:
     torch.autograd.grad((x @ x).sum(), [x])
     vars(platform)["_uname_cache"] = None  # the machine's name
     shell = notebook.make_shell()
-    _import(["cloudpickle", "attn.exercises.kernel"])
-    return shell
+    _share()
+    limits.protect()
+    control = socket.socket(fileno=number)
+    control.sendall(b"ready")
+    while True:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guards leave no trace
+        try:
+            (memory, imports), (channel, lifetime_socket) = receive(control)
+        except EOFError:
+            os._exit(0)  # to take PyTorch apart would take half a second
+        with channel, lifetime_socket:
+            for name in imports:
+                _import(name)
+            if os.fork() == 0:
+                try:
+                    control.close()
+                    guard(channel, lifetime_socket, memory, shell)
+                finally:
+                    os._exit(1)
+
+
+@cache
+def _import(name: str) -> None:
+    """Try once to import a module for all notebooks that follow."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
+        _share()
+
+
+def _share() -> None:
+    gc.collect()
+    gc.freeze()  # no collection touches, and copies, what is shared
 
 
 def guard(
     channel: socket.socket,
     lifetime_socket: socket.socket,
-    bounds: dict[str, Any],
-    home: str,
+    memory: int,
     shell: Any,
 ) -> None:
     """Run a notebook's process; end all of its own with the socket."""
-    from attn.grading.sandbox import limits
-
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    limits.show_memory()
+    limits.protect()
     is_apart = limits.own_namespaces()
-    limits.hide_memory()
+    home = os.environ["HOME"]
     if not is_apart:
-        limits.adopt_orphans()
         home = tempfile.mkdtemp(dir=home)
         os.chmod(home, 0o777)
     child = os.fork()
@@ -118,20 +91,14 @@ def guard(
         os.setsid()
         try:
             if is_apart:
-                limits.read_only()
-                limits.own_folder(home, 16 << 20)
-                limits.own_folder("/dev/shm", 64 << 20)
-                limits.drop_capabilities()
+                limits.own_mounts(home)
             else:
                 limits.drop_root()
-            _work(channel, limits.Limits(**bounds), home, shell)
+            _work(channel, memory, home, shell)
         finally:
             os._exit(1)
     channel.close()
-    wait(child, lifetime_socket)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = ended(child, lifetime_socket)
     if not is_apart:
         limits.end_descendants()
         shutil.rmtree(home, ignore_errors=True)
@@ -140,27 +107,18 @@ def guard(
     os._exit(0)
 
 
-def wait(child: int, lifetime_socket: socket.socket) -> None:
-    """Wait until a child process has ended, or the socket is closed."""
-    if hasattr(os, "pidfd_open"):
-        ended = os.pidfd_open(child)
-        select.select([ended, lifetime_socket.fileno()], [], [])
-        return
-    import psutil  # macOS
-
-    process = psutil.Process(child)
-    while process.status() != psutil.STATUS_ZOMBIE:
+def ended(child: int, lifetime_socket: socket.socket) -> int:
+    """Return the status of a child process, which ends with the socket."""
+    while not (found := os.waitpid(child, os.WNOHANG))[0]:
         if select.select([lifetime_socket], [], [], 0.05)[0]:
-            return
+            os.kill(child, signal.SIGKILL)
+            found = os.waitpid(child, 0)
+            break
+    return os.waitstatus_to_exitcode(found[1])
 
 
-def _work(channel: socket.socket, limits: Any, home: str, shell: Any) -> None:
+def _work(channel: socket.socket, memory: int, home: str, shell: Any) -> None:
     """Become the process of a notebook."""
-    import torch
-
-    from attn.grading.sandbox.notebook import Notebook
-    from attn.profiling import compat
-
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
@@ -171,9 +129,5 @@ def _work(channel: socket.socket, limits: Any, home: str, shell: Any) -> None:
     torch.manual_seed(0)
     # To print a tensor would leave the modes that watch.
     compat.keep_modes_while_printing()
-    limits.apply()
-    Notebook(shell, channel).serve()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    limits.apply(memory)
+    notebook.Notebook(shell, channel).serve()

@@ -116,8 +116,8 @@ def test_without_bubblewrap_nothing_is_graded_unless_none_is_asked_for(
 ):
     klass("ann")
     monkeypatch.setattr(isolation.shutil, "which", lambda _: None)
-    own = isolation._complaint.__wrapped__  # of which nothing is kept
-    monkeypatch.setattr(isolation, "_complaint", own)
+    own = isolation.complaint.__wrapped__  # of which nothing is kept
+    monkeypatch.setattr(isolation, "complaint", own)
     status, out, err = attn_grade("in")
     assert (status, out, log.read_text()) == (2, "", "")
     (line,) = err.splitlines()

@@ -12,7 +12,6 @@ import pytest
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.reading import Cell
-from attn.grading.sandbox.limits import Limits
 
 SECRET = "the-teachers-password"
 SLEEPS = "86417"  # seconds that an attack's processes would sleep
@@ -27,8 +26,7 @@ class Victim:
 
     def aimed(self, text: str) -> str:
         """Return an attack with its target filled in."""
-        number = str(self.process.pid)
-        text = text.replace("VICTIM_PID", number)
+        text = text.replace("VICTIM_PID", str(self.process.pid))
         return text.replace("VICTIM", str(self.folder))
 
     def damage(self) -> list[str]:
@@ -38,11 +36,8 @@ class Victim:
         if self.process.poll() is not None:
             damage.append("a process was killed")
         damage += [str(x) for x in Path("/tmp").glob("attn-fill-*")]
-        end = time.monotonic() + 10  # another worker's may be ending
-        while (left := _sleeping()) and time.monotonic() < end:
-            time.sleep(0.1)
-        damage += [f"process {pid} is left" for pid in left]
-        return damage
+        left = _settled(_sleeping)  # another worker's may be ending
+        return damage + [f"process {pid} is left" for pid in left]
 
 
 def _sleeping():
@@ -62,47 +57,43 @@ def victim(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def examiner():
-    """Open an examiner with a secret in its environment."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ATTN_TEST_SECRET", SECRET)
-        limits = Limits(memory=2 << 30)
-        with Examiner(20260, timeout=60, limits=limits) as examiner:
-            yield examiner
+    """Open an examiner that many tests use."""
+    with Examiner(20260, memory=2 << 30) as examiner:
+        yield examiner
 
 
-def notebook(key, cells):
-    """Return the plan of a notebook with these texts, each below its title.
+def examined(examiner, key, cells):
+    """Return the marks of a submission by exercise, one point for each.
 
     Args:
+        examiner: marks it.
         key: of the chapter.
         cells: by an exercise's id, its cell; by any other name, a cell before
             those that follow it.
     """
+    own = plan.points(key)
     document = [
-        Cell("code", text, exercise=name if name in plan.points(key) else None)
+        Cell("code", text, exercise=name if name in own else None)
         for name, text in cells.items()
     ]
-    return plan.planned(document, key)
-
-
-def examined(examiner, key, cells):
-    """Return the marks of a submission by exercise, one point for each."""
     points = defaultdict(lambda: 1.0)
-    marks = examiner.examine(notebook(key, cells), points)
+    marks = examiner.examine(plan.planned(document, key), points)
     return {x.exercise: x for x in marks}
 
 
 def left_running(before):
-    """Return the processes below this one that were not there before.
-
-    Those that are ending have ten seconds for it.
-    """
-    end = time.monotonic() + 10
-    while (new := running() - before) and time.monotonic() < end:
-        time.sleep(0.02)
-    return new
+    """Return the processes below this one that were not there before."""
+    return _settled(lambda: running() - before)
 
 
 def running():
     """Return the processes below this one, by id."""
     return {x.pid for x in psutil.Process().children(recursive=True)}
+
+
+def _settled(find):
+    """Return what is found: nothing, or what is left after ten seconds."""
+    end = time.monotonic() + 10
+    while (found := find()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return found

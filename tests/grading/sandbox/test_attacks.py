@@ -4,6 +4,7 @@ The attacks are in ``attacks/``, as learners would hand them in.
 """
 
 import json
+import re
 
 import pytest
 
@@ -11,23 +12,26 @@ from attn.exercises import sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.submissions import Submission
-from attn.grading.sandbox.limits import Limits
 from tests.grading.classroom.damage.kinds import solved
 from tests.grading.sandbox.attacks import Attack, attacks
 from tests.grading.sandbox.conftest import SECRET, left_running, running
 
 ALL = attacks()
-#: In cells of their own: before the answer, between two, after the last.
+#: In cells of their own: before the answers, between two, after the last.
 ELSEWHERE = [
     [*x.elsewhere()][n % 3]
     for n, x in enumerate(x for x in ALL if x.family != "cells")
 ]
+FAMILIES = ("cells", "grader", "machine", "time")
+BRIEF = [x for x in ALL if "waits" not in x.flags]
 #: Of each family a few in the plain run, whatever they try.
 FEW = [
-    x
-    for family in dict.fromkeys(x.family for x in ALL)
-    for x in [x for x in ALL if x.family == family and not x.waits][::7]
+    attack
+    for family in FAMILIES
+    for attack in [x for x in BRIEF if x.family == family][::5]
 ]
+#: What no report can hold, or a terminal obeys.
+ODD = re.compile("[\ud800-\udfff\0-\x08\x0b-\x1f]")
 RIGHT = sources.solution("why-causal_average")
 #: Texts that a parser may not survive, and no editor would write.
 MALFORMED = {
@@ -46,16 +50,15 @@ MALFORMED = {
 @pytest.fixture(scope="module")
 def impatient():
     """An examiner of which an endless answer takes seconds."""
-    limits = Limits(memory=2 << 30)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTN_TEST_SECRET", SECRET)
-        with Examiner(20260, timeout=6, limits=limits) as examiner:
+        with Examiner(20260, timeout=6, memory=2 << 30) as examiner:
             yield examiner
 
 
 @pytest.fixture
-def marks(tmp_path, impatient):
-    """Return the marks of a notebook by exercise, one point for each."""
+def damage(tmp_path, impatient, victim):
+    """Grade an attack; return what it did."""
 
     def marks(book):
         path = tmp_path / "x.ipynb"
@@ -65,40 +68,29 @@ def marks(tmp_path, impatient):
         every = impatient.examine(found, worth)
         return {x.exercise: x for x in every}
 
-    return marks
-
-
-def damage(impatient, marks, victim, attack: Attack) -> list[str]:
-    """Grade an attack; return what it did."""
-    impatient.sandbox()  # opens, and stays open
-    before = running()
-    found = marks(attack.notebook(victim.aimed))
-    harm, new = victim.damage(), left_running(before)
-    target = found[attack.target]
-    effects = {
-        "it earns the points": attack.cheats and target.points,
-        f"processes are left: {new}": new,
-        "the next submission's marks differ": any(
-            not x.passed for x in marks(solved("why")).values()
-        ),
-    }
-    for name, mark in found.items():
-        lost = name in attack.others and not mark.passed
-        effects |= {
-            f"{name} is {mark.status}: {mark.message}": lost,
-            f"{name} has no message": not mark.passed and not mark.message,
-            f"{name} tells the environment": SECRET in f"{mark}",
-            f"{name} has no plain text": not _is_plain(mark.message),
+    def damage(attack):
+        impatient.sandbox()  # opens, and stays open
+        before = running()
+        found = marks(attack.notebook(victim.aimed))
+        harm, new = victim.damage(), left_running(before)
+        cheated = "cheats" in attack.flags and found[attack.target].points
+        differs = any(not x.passed for x in marks(solved("why")).values())
+        effects = {
+            "it earns the points": cheated,
+            f"processes are left: {new}": new,
+            "the next submission's marks differ": differs,
         }
-    return harm + [effect for effect, is_so in effects.items() if is_so]
+        for name, mark in found.items():
+            may_fail = name == attack.target or "spoils" in attack.flags
+            effects |= {
+                f"{name} is {mark.status}": not (may_fail or mark.passed),
+                f"{name} has no message": not mark.passed and not mark.message,
+                f"{name} tells the environment": SECRET in f"{mark}",
+                f"{name} has no plain text": ODD.search(mark.message),
+            }
+        return harm + [effect for effect, is_so in effects.items() if is_so]
 
-
-def _is_plain(text: str) -> bool:
-    """Return whether every report can hold a text: UTF-8, nothing to obey."""
-    return not any(
-        "\ud800" <= x <= "\udfff" or (x < " " and x not in "\n\t")
-        for x in text
-    )
+    return damage
 
 
 @pytest.mark.parametrize(
@@ -109,20 +101,17 @@ def _is_plain(text: str) -> bool:
     ],
     ids=str,
 )
-def test_an_attack_earns_no_points_and_does_no_damage(
-    impatient, marks, victim, attack
-):
-    assert not damage(impatient, marks, victim, attack)
+def test_an_attack_earns_no_points_and_does_no_damage(damage, attack):
+    assert not damage(attack)
 
 
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_text_does_no_damage(impatient, marks, victim, text):
+def test_malformed_text_does_no_damage(damage, text):
     odd = Attack("texts", "why-causal_average", "an odd text", text)
-    assert not damage(impatient, marks, victim, odd)
+    assert not damage(odd)
 
 
 def test_there_are_enough_attacks_of_every_kind():
-    families = {x.family for x in ALL}
-    assert families == {"cells", "grader", "machine", "time"}
-    assert len(ALL) > 120 and len(ELSEWHERE) > 60 and len(FEW) > 12
+    assert {x.family for x in ALL} == {*FAMILIES}
+    assert len(ALL) > 75 and len(ELSEWHERE) > 30 and len(FEW) > 12
     assert len({str(x) for x in (*ALL, *ELSEWHERE)}) == len(ALL + ELSEWHERE)

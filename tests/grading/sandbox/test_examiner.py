@@ -6,21 +6,22 @@ import pytest
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter
-from attn.grading.classroom.examiner import Examiner, given_names, given_text
+from attn.grading.classroom.examiner import given_names, given_text
 from attn.grading.sandbox import sandbox as sandboxes
-from attn.grading.sandbox.requests import Bind, Check
+from attn.grading.sandbox.requests import Check
 from tests.grading.sandbox.conftest import examined
 
 IDS = [f"why-{name}" for name in sources.names("why")]
 FIRST, SECOND = IDS[:2]
 NAME = FIRST.partition("-")[2]
 RIGHT = {name: sources.solution(name) for name in IDS}
+ANSWER = RIGHT[FIRST]
+WRONG = f"def {NAME}(*x): pass"
 
 
-@pytest.fixture(scope="module")
-def examine():
-    with Examiner(seed=3, timeout=20) as examiner:
-        yield lambda cells: examined(examiner, "why", cells)
+@pytest.fixture
+def examine(examiner):
+    return lambda cells: examined(examiner, "why", cells)
 
 
 def test_each_exercise_has_its_mark_in_order(examine):
@@ -32,73 +33,78 @@ def test_each_exercise_has_its_mark_in_order(examine):
     assert examine(RIGHT) == marks, "the same seed, the same marks"
 
 
-def test_a_stub_is_not_written_and_an_absent_cell_is_missing(examine):
-    stub = sources.stub(FIRST)
-    marks = examine({FIRST: stub + "\n"})
-    assert marks[FIRST].status == "not written"
-    assert marks[SECOND].status == "missing"
-    assert examine({FIRST: f"# mine\n{stub}"})[FIRST].status == "not written"
-
-
-def test_an_error_after_the_definition_costs_no_points(examine):
-    shown = f"{RIGHT[FIRST]}\nprint(no_such_name)\nassert False\n"
-    assert examine({FIRST: shown})[FIRST].passed
-
-
 def test_a_wrong_answer_costs_no_points_of_later_exercises(examine):
-    wrong = f"def {NAME}(*args, **kwargs):\n    return None"
-    marks = examine(RIGHT | {FIRST: wrong})
+    marks = examine(RIGHT | {FIRST: WRONG})
     assert [x.passed for x in marks.values()] == [False, True, True, True]
     assert marks[FIRST].points == 0
+    assert examine({FIRST: ANSWER})[SECOND].status == "missing"
 
 
-@pytest.mark.parametrize(
-    ("cell", "reason"),
-    [
-        ("def other(): pass", "nothing in the notebook defines it"),
-        (f"{NAME} = 3", f"{NAME} needs to be a function"),
-        (f"class {NAME}: pass", f"{NAME} needs to be a function"),
-        (f"def {NAME}(x)\n    pass", "SyntaxError"),
-        (f"def {NAME}(x):\n\tif x:\n        pass", "TabError"),
-        (f"raise SystemExit\n{NAME}", "SystemExit"),
-        (f"if 0:\n    def {NAME}(): pass", "no cell of the notebook"),
-    ],
-)
-def test_a_cell_without_an_answer_has_no_points_and_a_reason(
-    examine, cell, reason
+BELOW = "def helper(x, *_): return x\ndef decorated(f): return f"
+LINE = next(x for x in ANSWER.splitlines() if "return " in x)
+HELPED = LINE.replace("return ", "return helper(") + ")"
+MISSING = "import math, no_such_module.inner as m, numpy\n"
+CAUGHT = "try:\n    import no_such_module\nexcept ImportError:\n    y = 3\n"
+UNUSED = "@m.compiled\nclass Config(m.Base): pass\nm.plot()[0]\n"
+PASSED = {
+    "an error below": {FIRST: f"{ANSWER}\nprint(no_such_name)\nassert 0\n"},
+    "a helper below": {FIRST: ANSWER.replace(LINE, HELPED), "below": BELOW},
+    "a decorator below": {FIRST: f"@decorated\n{ANSWER}", "below": BELOW},
+    "the answer below": {FIRST: "x = 1", "below": ANSWER},
+    "repaired below": {
+        FIRST: WRONG,
+        "below": f"{ANSWER}\n\n{NAME} = (lambda f: f)({NAME})",
+    },
+    "a missing module": {FIRST: MISSING + UNUSED + ANSWER},
+    "its error, expected": {
+        FIRST: f"{CAUGHT}{ANSWER}\n{NAME} = {NAME} if y == 3 else None"
+    },
+    "an end above": {"above": "import os\nos._exit(0)\n", FIRST: ANSWER},
+}
+
+
+@pytest.mark.parametrize("cells", PASSED.values(), ids=PASSED)
+def test_a_right_answer_passes_whatever_is_around_it(examine, cells):
+    mark = examine(cells)[FIRST]
+    assert mark.passed, mark.message
+
+
+BOOKS = "from attn import functional as m\n"
+CALLS = f"def {NAME}(x):\n    return m.f(x)"
+STUB = sources.stub(FIRST)
+FAILED = [
+    (f"{STUB}\n", "not written", "the stub was not changed"),
+    (f"# mine\n{STUB}", "not written", "the stub still raises"),
+    ("def other(): pass", "missing", "nothing in the notebook defines it"),
+    (f"{NAME} = 3", "wrong", f"{NAME} needs to be a function"),
+    (f"class {NAME}: pass", "wrong", f"{NAME} needs to be a function"),
+    (f"def {NAME}(x)\n    pass", "wrong", "SyntaxError"),
+    (f"def {NAME}(x):\n\tif x:\n        pass", "wrong", "TabError"),
+    (f"raise SystemExit\n{NAME}", "wrong", "SystemExit"),
+    (f"if 0:\n    def {NAME}(): pass", "wrong", "no cell of the notebook"),
+    (MISSING + CALLS, "wrong", "No module named 'no_such_module'"),
+    (BOOKS + CALLS, "refused", "calls attn.functional.f"),
+]
+
+
+@pytest.mark.parametrize(("cell", "status", "reason"), FAILED)
+def test_an_answer_that_fails_has_a_status_and_a_reason(
+    examine, cell, status, reason
 ):
     mark = examine({FIRST: cell})[FIRST]
-    assert mark.status in ("wrong", "missing") and reason in mark.message
+    assert mark.status == status and reason in mark.message
 
 
-COMPLETED = """
-def helper(x, *_):
-    return x
-def decorated(f):
-    return f
-"""
+def test_a_process_that_cannot_be_kept_running_is_reported(examine):
+    marks = examine({"above": "import os\n" + 9 * "os._exit(0)\n", **RIGHT})
+    assert {x.status for x in marks.values()} == {"died"}
+    assert "status 0" in marks[FIRST].message
 
 
-def test_an_answer_that_a_later_cell_completes_is_judged_at_the_end(examine):
-    line = next(x for x in RIGHT[FIRST].splitlines() if "return " in x)
-    helped = line.replace("return ", "return helper(") + ")"
-    cells = {
-        "a helper below": {
-            FIRST: RIGHT[FIRST].replace(line, helped),
-            "below": COMPLETED,
-        },
-        "a decorator below": {
-            FIRST: f"@decorated\n{RIGHT[FIRST]}",
-            "below": COMPLETED,
-        },
-        "the answer below": {FIRST: "x = 1", "below": RIGHT[FIRST]},
-        "repaired below": {
-            FIRST: f"def {NAME}(*x): pass",
-            "below": f"{RIGHT[FIRST]}\n\n{NAME} = (lambda f: f)({NAME})",
-        },
-    }
-    status = {k: examine(x)[FIRST].status for k, x in cells.items()}
-    assert status == dict.fromkeys(cells, "passed")
+def test_the_books_answer_cannot_be_kept_and_judged_later(examine):
+    """After a wrong answer the name has the book's: a later cell sees it."""
+    keeps = f"from functools import lru_cache\n{NAME} = lru_cache({NAME})"
+    assert examine({FIRST: WRONG, "keeps": keeps})[FIRST].status == "wrong"
 
 
 def test_no_process_that_judges_an_exercise_has_held_the_books_text_of_it(
@@ -106,30 +112,32 @@ def test_no_process_that_judges_an_exercise_has_held_the_books_text_of_it(
 ):
     """The invariant that SECURITY.md states."""
     sent = []
-    send = sandboxes.Session._send
-
-    def recorded(session, request, *rest):
-        sent.append((session, request))
-        return send(session, request, *rest)
-
-    monkeypatch.setattr(sandboxes.Session, "_send", recorded)
-    wrong = {x: f"def {x.partition('-')[2]}(*x): pass" for x in IDS}
+    send = sandboxes.send
+    monkeypatch.setattr(
+        sandboxes,
+        "send",
+        lambda channel, end, request, *own: (
+            sent.append((channel, request)),
+            send(channel, end, request, *own),
+        ),
+    )
     again = {"below": "\n".join(x.partition("-")[2] for x in IDS)}
+    wrong = {x: f"def {x.partition('-')[2]}(*x): pass" for x in IDS}
     marks = examine(wrong | again)
     assert not any(x.passed for x in marks.values())
     texts = {sources.solution(x): x.partition("-")[2] for x in IDS}
-    held, judged = {}, 0
-    for session, request in sent:
-        bound = held.setdefault(session, set())
+    held, judged = {}, []
+    for channel, request in sent:  # each notebook's process has a channel
+        bound = held.setdefault(channel, set())
         if isinstance(request, Check):
-            judged += 1
+            judged.append(channel)
             assert request.name not in bound
-        elif isinstance(request, Bind):
-            bound.add(texts[request.text])
+        elif (text := getattr(request, "text", "")) in texts:
+            bound.add(texts[text])
         else:
-            assert not any(x in str(vars(request)) for x in texts)
-    assert judged == 2 * len(IDS)
-    assert sorted(map(len, held.values())) == [0, len(IDS) - 1]
+            assert not any(x in f"{text}{request}" for x in texts)
+    assert len(judged) == 2 * len(IDS)
+    assert sorted(len(held[x]) for x in {*judged}) == [0, len(IDS) - 1]
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
@@ -141,42 +149,3 @@ def test_what_a_chapter_gives_holds_none_of_its_answers(key):
     text = given_text(key, every)
     assert not any(sources.solution(x.id) in text for x in chapter(key))
     assert "import torch" in text
-
-
-def test_the_books_answer_cannot_be_kept_and_judged_later(examine):
-    """After a wrong answer the name has the book's: a later cell sees it."""
-    steals = f"def {NAME}(*x): pass"
-    keeps = f"from functools import lru_cache\n{NAME} = lru_cache({NAME})"
-    mark = examine({FIRST: steals, "keeps": keeps})[FIRST]
-    assert mark.status == "wrong"
-
-
-def test_a_statement_that_ends_the_process_is_left_out(examine):
-    dies = "import os\nos._exit(0)\n"
-    marks = examine({"above": dies, **RIGHT})
-    assert all(x.passed for x in marks.values())
-    dies = {"above": "import os\n" + 9 * "os._exit(0)\n", **RIGHT}
-    marks = examine(dies)
-    assert {x.status for x in marks.values()} == {"died"}
-    assert "status 0" in marks[FIRST].message
-
-
-def test_a_missing_module_is_missed_only_where_it_is_called(examine):
-    module = "import math, no_such_module.inner as m, numpy\n"
-    above = f"{module}@m.compiled\nclass Config(m.Base): pass\nm.plot()[0]\n"
-    assert examine({FIRST: above + RIGHT[FIRST]})[FIRST].passed
-    calls = f"{module}def {NAME}(x):\n    return m.average(x)"
-    mark = examine({FIRST: calls})[FIRST]
-    assert "No module named 'no_such_module'" in mark.message
-    own = (
-        f"from attn import functional as m\ndef {NAME}(x):\n    return m.f(x)"
-    )
-    mark = examine({FIRST: own})[FIRST]
-    assert (
-        mark.status == "refused" and "calls attn.functional.f" in mark.message
-    )
-    caught = (
-        "try:\n    import no_such_module\nexcept ImportError:\n    y = 3\n"
-    )
-    uses = f"{caught}{RIGHT[FIRST]}\n{NAME} = {NAME} if y == 3 else None"
-    assert examine({FIRST: uses})[FIRST].passed

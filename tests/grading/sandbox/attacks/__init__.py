@@ -4,12 +4,11 @@ Each is a solved chapter in which the cells of one exercise are replaced.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from attn.exercises import sources
-from tests.grading.classroom.accidents import Accident, filled
-from tests.grading.classroom.damage.kinds import solved
+from tests.grading.classroom.accidents import Accident
 
 _ATTACK = re.compile(
     r"^## (?P<target>\S+) · (?P<flags>(?:(?:waits|cheats|spoils) · )*)"
@@ -29,25 +28,16 @@ class Attack:
         tries: what it tries, in a line.
         text: of its cells, with marks as in the accidents; without marks it
             is the exercise's own cell.
-        waits: whether only a limit on time or memory ends it.
-        cheats: whether the target's answer is wrong, and must earn nothing.
-        spoils: whether other answers of the notebook may be lost with it.
+        flags: ``waits``: only a limit on time or memory ends it; ``cheats``:
+            the target's answer is wrong, and must earn nothing; ``spoils``:
+            other answers of the notebook may be lost with it.
     """
 
     family: str
     target: str
     tries: str
     text: str
-    waits: bool = False
-    cheats: bool = False
-    spoils: bool = False
-
-    @property
-    def others(self):
-        """The exercises whose right answers must count."""
-        key = self.target.partition("-")[0]
-        names = (f"{key}-{x}" for x in sources.names(key))
-        return [] if self.spoils else [x for x in names if x != self.target]
+    flags: str = ""
 
     def notebook(self, aimed=str):
         """Return the solved chapter with the attack in it.
@@ -55,31 +45,24 @@ class Attack:
         Args:
             aimed: fills in what the attack aims at, as ``Victim.aimed`` does.
         """
-        book = solved(self.target.partition("-")[0])
-        text = aimed(self.text)
-        if text.startswith("# %% after\n"):
-            source = filled(text.partition("\n")[2], self.target)
-            cell = {"cell_type": "code", "metadata": {}, "source": source}
-            book["cells"].append(cell)
-            return book
-        attack = Accident(self.family, self.target, self.tries, text, False)
-        return attack.notebook(book)
+        what = self.target, self.tries, aimed(self.text)
+        return Accident(self.family, *what, False).notebook()
 
     def elsewhere(self):
-        """Yield it before the answer, between two, and after the last."""
-        name = self.target.partition("-")[2]
-        called = f"{self.text}\n\n{name}(torch.ones(3, 2))\n"
-        places = {
-            "before": f"# %%\n{called}\n{_ANSWER}",
-            "between": f"{_ANSWER}# %% check\n# %%\n{called}",
-            "after": f"# %% after\n{called}",
-        }
-        for place, text in places.items():
+        """Yield it before the answers, between two, and after the last."""
+        key, _, name = self.target.partition("-")
+        last = f"{key}-{[*sources.names(key)][-1]}"
+        called = f"# %%\n{self.text}\n\n{name}(torch.ones(3, 2))\n"
+        after = f"{_ANSWER}# %% check\n{called}"
+        flags = self.flags.replace("cheats", "")
+        for place, target, text in (
+            ("before", self.target, called + _ANSWER),
+            ("between", self.target, after),
+            ("after", last, after),
+        ):
             tries = f"{self.tries}, {place} answers"
-            spoils = self.spoils or place == "before"
-            yield replace(
-                self, tries=tries, text=text, cheats=False, spoils=spoils
-            )
+            may = flags + "spoils" if place == "before" else flags
+            yield Attack(self.family, target, tries, text, may)
 
     def __str__(self):
         return f"{self.family}: {self.target}: {self.tries}"
@@ -87,14 +70,9 @@ class Attack:
 
 def attacks():
     """Return every attack, in the order of the files."""
+    names = ("target", "tries", "text", "flags")
     return [
-        Attack(
-            path.stem,
-            found["target"],
-            found["tries"],
-            found["text"],
-            *(x in found["flags"] for x in ("waits", "cheats", "spoils")),
-        )
+        Attack(path.stem, *found.group(*names))
         for path in sorted(Path(__file__).parent.glob("*.md"))
         for found in _ATTACK.finditer(path.read_text("utf-8"))
     ]
