@@ -47,24 +47,22 @@ def _follows_a_like_call(failure: Failure) -> bool:
 
 
 def _repeats_a_case(evidence: Evidence, failure: Failure) -> bool:
-    """Return whether the result is that of a like case before."""
+    """Return whether the result is that of a case with one other argument."""
     if failure.case.before or failure.outcome.error:
         return False
     inputs = evidence.with_defaults(failure.index)
+
+    def differing(other: dict[str, Any]) -> int:
+        names = inputs.keys() | other.keys()
+        return sum(
+            not alike(inputs.get(n), other.get(n), 0.0) for n in names
+        )
+
     return any(
-        len(_other_arguments(inputs, evidence.with_defaults(j))) == 1
+        differing(evidence.with_defaults(j)) == 1
         and alike(failure.outcome.output, evidence.expected(j).output)
         for j in range(failure.index)
     )
-
-
-def _other_arguments(one: dict[str, Any], two: dict[str, Any]) -> set[str]:
-    """Return the names of the arguments in which two calls differ."""
-    return {
-        name
-        for name in one.keys() | two.keys()
-        if not alike(one.get(name), two.get(name), 0.0)
-    }
 
 
 def kept(evidence: Evidence, failure: Failure) -> bool:

@@ -81,45 +81,46 @@ class Refusal:
     def __init__(self, evidence: Evidence, diagnosis: Diagnosis) -> None:
         self._evidence, self._diagnosis = evidence, diagnosis
         self._exercise = evidence.exercise
-        self._shown = most_telling(evidence.failures)
+        self._shown = shown = most_telling(evidence.failures)
+        self._whys = [x.why for x in diagnosis.names]
+        self._place: list[str] = []
+        self._more: list[str] = []  # sentences, the most helpful first
+        if not diagnosis.name and shown.problem.kind != "random":
+            found = places(evidence, shown)
+            self._place, rest = found[:1], found[1:]
+            self._more = [*self._properties(), *rest, *about(evidence, shown)]
 
     @property
     def message(self) -> str:
         """The refusal in about five lines, and at most twelve."""
-        if self.is_stub:
-            return (
-                "not written yet: the stub still raises NotImplementedError. "
-                f'hint("{self._exercise.id}") gives a hint.'
-            )
-        lines = [*self._difference(), *self._inputs]
-        if not self._diagnosis.names:
-            problem, place = self._shown.problem, self._places[:1]
+        what, *more = self._what()
+        start = f"wrong when {self._shown.case.condition}: {what}"
+        lines = [start, *more, *self._inputs]
+        if not self._whys:
+            problem = self._shown.problem
             if problem.wrong is not None:
                 lines += listing(
                     problem.wrong, problem.got, problem.expected, 4
                 )
-            return _fitting([*place, *lines, *self._pointer])
-        name, text, *more = self._diagnosis.lines
-        lines = [name, *lines]
+            return _fitting([*self._place, *lines, *self._pointer])
+        text, *others = self._whys
+        lines = [": ".join(self._diagnosis.headline), *lines]
         if not self._diagnosis.everywhere:
-            lines += self._places[:1]
-        if more or _count([*lines, text]) > _USUAL:
+            lines += self._place
+        if others or _count([*lines, text]) > _USUAL:
             text = question(text)
         return _fitting([*lines, text])
 
     @property
     def details(self) -> str:
         """The refusal with all that is known."""
-        if not (parts := self.parts):
-            return ""
+        parts = self.parts
         name = f"{parts.label}: {parts.title}\n" if parts.label else ""
         return name + parts.details
 
     @cached_property
-    def parts(self) -> Parts | None:
-        """The refusal in parts; None for a stub."""
-        if self.is_stub:
-            return None
+    def parts(self) -> Parts:
+        """The refusal in parts."""
         problem, found, matrix = self._shown.problem, [], None
         what, *more = self._what()
         if problem.wrong is not None:
@@ -129,11 +130,10 @@ class Refusal:
                 what += f" in {how_many(problem.wrong)}"
             found = elements(problem.wrong, problem.got, problem.expected, 4)
             matrix = grid(problem.wrong, problem.got)
-        label, title, pointer = "", "".join(self._places[:1]), self._pointer
-        explained = self._diagnosis.lines[1:]
-        if explained:
+        label, title, pointer = "", "".join(self._place), self._pointer
+        if self._whys:
             label, title = self._diagnosis.headline
-            pointer = [question(explained[0])]
+            pointer = [question(self._whys[0])]
         return Parts(
             title or what,
             label,
@@ -144,49 +144,24 @@ class Refusal:
             tuple(found),
             matrix,
             "".join(self._inputs).strip(),
-            "\n".join([*explained, *self._everything()]),
+            "\n".join([*self._whys, *self._everything()]),
         )
-
-    @property
-    def is_stub(self) -> bool:
-        """Tell a stub, in which nothing has been written, from an answer."""
-        error = self._evidence.failures[0].outcome.error
-        return isinstance(error, NotImplementedError)
-
-    @cached_property
-    def _places(self) -> list[str]:
-        return places(self._evidence, self._shown) if self._has_place else []
-
-    @cached_property
-    def _about(self) -> list[str]:
-        return about(self._evidence, self._shown) if self._has_place else []
-
-    @property
-    def _has_place(self) -> bool:
-        by_chance = self._shown.problem.kind == "random"
-        return not self._diagnosis.name and not by_chance
 
     @property
     def _pointer(self) -> list[str]:
         """The sentence that helps most where there is no name, if any."""
         notes = getattr(self._shown.outcome.error, "__notes__", [])
-        rest = self._places[1:]
-        return [*notes, *self._properties(), *rest, *self._about][:1]
-
-    def _difference(self) -> list[str]:
-        """Return the condition and what is wrong in it, an error in short."""
-        what, *more = self._what()
-        return [f"wrong when {self._shown.case.condition}: {what}", *more]
+        return [*notes, *self._more][:1]
 
     def _what(self) -> list[str]:
+        """Return what is wrong; an error in short, and what it hides."""
         shown, problem = self._shown, self._shown.problem
         what, *more = problem.text(self._exercise.returns).splitlines()
         if shown.outcome.error is None:
             return [what, *more]
         what = textwrap.shorten(what, 130, placeholder=" …")
         more = [x if len(x) <= 76 else f"{x[:74]} …" for x in more[:1]]
-        is_named = bool(self._diagnosis.name)
-        return [what, *more, *([] if is_named else self._expected())]
+        return [what, *more, *([] if self._diagnosis.name else self._expected())]
 
     def _expected(self) -> list[str]:
         """Say what an answer that raised an error should have returned."""
@@ -219,7 +194,7 @@ class Refusal:
             yield from difference_lines(
                 problem.wrong, problem.got, problem.expected
             )
-        yield from [*self._places, *self._about, *self._properties()]
+        yield from [*self._place, *self._more]
         if printed := shown.outcome.printed.strip().splitlines():
             yield "what it printed there:"
             yield from (f"  | {line[:70]}" for line in printed[:20])
@@ -271,7 +246,7 @@ class Refusal:
     def _properties(self) -> list[str]:
         """Return the claims about right results that do not hold."""
         shown, tensors = self._shown, named_tensors(self._shown.outcome.output)
-        if not self._has_place or shown.outcome.error:
+        if shown.outcome.error:
             return []
         if any(not x.is_meta and bool(x.isnan().any()) for _, x in tensors):
             return []  # of NaN nothing holds
@@ -302,13 +277,9 @@ def most_telling(failures: list[Failure]) -> Failure:
         wrong = failure.problem.wrong
         return wrong is None or wrong.numel() >= _FEW
 
-    first = failures[0].case.condition
-    for condition in dict.fromkeys(f.case.condition for f in failures):
-        own = [f for f in failures if f.case.condition == condition]
-        if telling := [f for f in own if is_telling(f)]:
-            return min(telling, key=cost)
-    own = [f for f in failures if f.case.condition == first]
-    return min(own, key=lambda f: input_size(f.case))
+    telling = [f for f in failures if is_telling(f)] or failures
+    first = telling[0].case.condition
+    return min((f for f in telling if f.case.condition == first), key=cost)
 
 
 def question(text: str) -> str:

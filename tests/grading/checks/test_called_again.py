@@ -8,8 +8,7 @@ import torch.nn.functional as F
 
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.oracle import Oracle
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 
 Heads = solution(find("mha-MultiHeadAttention"))
 attention = solution(find("sdp-attention"))

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attn.exercises.spec import find
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 
 Heads = solution(find("mha-MultiHeadAttention"))
 Gated = solution(find("tfm-SwiGLU"))

@@ -16,8 +16,7 @@ from attn.grading.checks.run import Outcome, fail, run
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.submissions import Submission
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 from attn.profiling.compat import language_kept_patched
 from tests.grading.classroom.damage.kinds import cell_of, solved
 from tests.grading.diagnosis.own_mistakes import judged

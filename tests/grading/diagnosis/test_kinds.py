@@ -8,8 +8,7 @@ import torch.nn.functional as F
 
 from attn.exercises.spec import every_exercise, find
 from attn.grading.diagnosis import kinds, mutants
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 from attn.grading.diagnosis.naming import KINDS
 from tests.grading.diagnosis.own_mistakes import with_mistakes
 

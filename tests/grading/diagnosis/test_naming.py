@@ -6,8 +6,7 @@ import torch
 from attn.exercises.spec import find
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import mutation_score
+from attn.grading.diagnosis.judge import judge, mutation_score
 from tests.grading.diagnosis.own_mistakes import with_mistakes
 
 NAMED = "this looks like: "
@@ -47,7 +46,7 @@ def test_mutation_testing_runs_the_cases_that_tell_two_mistakes_apart():
     ran = [run_all(x.answer, oracle, quick=True) for x in exercise.mistakes]
     assert len({len(x) for x in ran[:2]}) == 1
     assert all(len(failures(oracle, x)) == 1 for x in ran)
-    score = mutation_score(exercise, quick=True)
+    score = mutation_score(exercise)
     assert not score.failures and score.named == 3
 
 

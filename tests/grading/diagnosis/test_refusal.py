@@ -17,8 +17,7 @@ from attn.grading.checks.failures import run_all
 from attn.grading.checks.problem import Problem
 from attn.grading.checks.run import Outcome
 from attn.grading.checks.show import brief, describe, wrapped
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle
 
