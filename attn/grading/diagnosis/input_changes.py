@@ -29,6 +29,11 @@ Inputs = dict[str, Any]
 #: and so claims nothing.
 Change = Callable[[int, Inputs], Inputs | Outcome | None]
 
+#: The key of a kind, words of its blanks, the function of an input, a rival.
+Computed = tuple[
+    str, dict[str, str], Callable[[Any], Any], Callable[[Any], Any] | None
+]
+
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _FORMULAS: dict[str, Callable[[Any], Any]] = {
     "1 / {}": lambda x: 1 / x,
@@ -65,16 +70,11 @@ class _Claims:
 
     def __iter__(self) -> Iterator[Claim]:
         yield from self._scales()
-        for name, x in self.tensors.items():
-            if x.dtype == torch.bool:
-                inverted = _of_one(name, torch.logical_not)
-                yield self._claim("inverted", inverted, input=name)
         yield from self._optional()
         for name, x in self.inputs.items():
-            yield from self._numbers(name, x)
-        for name, x in self.tensors.items():
-            for axis in range(-1, -x.dim() - 1, -1):
-                yield from self._along(name, axis, x)
+            for key, words, f, rival in self._functions(name, x):
+                change, other = _of_one(name, f), rival and _of_one(name, rival)
+                yield self._claim(key, change, other, input=name, **words)
         yield from self._exchanged()
         yield from self._weights()
         yield from self._prefixes()
@@ -153,61 +153,48 @@ class _Claims:
                         other = with_default(name, x)
                         yield self._claim("default", other, **words)
 
-    def _numbers(self, name: str, x: Any) -> Iterator[Claim]:
-        """Yield the next integers, or functions of a float.
+    def _functions(self, name: str, x: Any) -> Iterator[Computed]:
+        """Yield what one input may be replaced by.
 
         Where only the larger of two numbers counts, any formula that makes
-        one small explains a result without it: 1.25 times the input does.
+        one small explains a result without it: 1.25 times the input does. Of
+        equal weights the first key is the only one, and the last is.
         """
 
         def exaggerated(f: Callable[[Any], Any], x: Any) -> Any:
             return f(1.25 * x)
 
-        if type(x) is int:
-            for text, step in (("one less", -1), ("one more", 1)):
-                counted = _of_one(name, partial(operator.add, step))
-                yield self._claim("counted", counted, input=name, step=text)
-        is_float = type(x) is float
-        if isinstance(x, Tensor):
-            is_float = x.is_floating_point()
-        for formula, f in _FORMULAS.items() if is_float else ():
-            more = _of_one(name, partial(exaggerated, f))
-            words = {"input": name, "form": formula.format(name)}
-            yield self._claim("computed_with", _of_one(name, f), more, **words)
-
-    def _along(self, name: str, axis: int, x: Tensor) -> Iterator[Claim]:
-        """Yield changes of one input along one of its axes.
-
-        Of equal weights the first key is the only one, and the last is.
-        """
-        letters = self.axes.of_input(name, x.shape)
-        word = self.axes.word(letters, x.dim() + axis)
-        words = {"input": name, "word": word}
-
-        def zeroed(at: int, x: Tensor) -> Tensor:
+        def zeroed(axis: int, at: int, x: Tensor) -> Tensor:
             x = x.clone()
             x.select(axis, at).fill_(0.0)
             return x
 
-        def repeated(at: int, x: Tensor) -> Tensor:
-            return x.select(axis, at).unsqueeze(axis).expand_as(x)
-
-        functions = {"left_out": zeroed, "only_one": repeated}
-        if x.dtype != torch.bool and not x.is_floating_point():
-            del functions["left_out"]
-        for which, at, other in (("last", -1, 0), ("first", 0, -1)):
-            for key, f in functions.items():
-                here = _of_one(name, partial(f, at))
-                there = _of_one(name, partial(f, other))
-                yield self._claim(key, here, there, **words, which=which)
-        backwards = _of_one(name, lambda x: x.flip(axis))
-        yield self._claim("backwards", backwards, **words)
-        for step in (1, -1):
-            moved = partial(torch.roll, shifts=step, dims=axis)
-            yield self._claim("shifted", _of_one(name, moved), **words)
-        if axis < -1:
-            transposed = _of_one(name, lambda x: x.transpose(axis, axis + 1))
-            yield self._claim("transposed", transposed, input=name)
+        if type(x) is int:
+            for text, step in (("one less", -1), ("one more", 1)):
+                yield "counted", {"step": text}, partial(operator.add, step), None
+        is_tensor = isinstance(x, Tensor)
+        is_float = x.is_floating_point() if is_tensor else type(x) is float
+        for formula, f in _FORMULAS.items() if is_float else ():
+            words = {"form": formula.format(name)}
+            yield "computed_with", words, f, partial(exaggerated, f)
+        if not is_tensor:
+            return
+        is_bool = x.dtype == torch.bool
+        if is_bool:
+            yield "inverted", {}, torch.logical_not, None
+        letters = self.axes.of_input(name, x.shape)
+        for axis in range(-1, -x.dim() - 1, -1):
+            words = {"word": self.axes.word(letters, x.dim() + axis)}
+            last, first = partial(zeroed, axis, -1), partial(zeroed, axis, 0)
+            if is_float or is_bool:
+                yield "left_out", {**words, "which": "last"}, last, first
+                yield "left_out", {**words, "which": "first"}, first, last
+            for step in (1, -1):
+                moved = partial(torch.roll, shifts=step, dims=axis)
+                yield "shifted", words, moved, None
+            if axis < -1:
+                swap = partial(torch.transpose, dim0=axis, dim1=axis + 1)
+                yield "transposed", {}, swap, None
 
     def _exchanged(self) -> Iterator[Claim]:
         """Yield one input in the place of another, and two exchanged."""

@@ -57,13 +57,6 @@ class Diagnosis:
             start = "in this case it behaves like"
         return start, " — or: ".join(x.name for x in self.names)
 
-    @property
-    def lines(self) -> list[str]:
-        """Return what the learner reads: the names, and a paragraph each."""
-        if not self.names:
-            return []
-        return [": ".join(self.headline), *(x.why for x in self.names)]
-
 
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return the names that explain all that was observed.
@@ -100,7 +93,7 @@ def _recognised(evidence: Evidence) -> Sequence[Name]:
             continue
         common = [x for x in seen[0] if all(x in others for others in seen)]
         if key in _JOINED:
-            ((blank, _),) = seen[0][0].items()
+            (blank,) = seen[0][0]
             every = sorted({x[0][blank] for x in seen})
             common = [{blank: " and ".join(every)}]
         if common:

@@ -95,21 +95,17 @@ class Refusal:
         """The refusal in about five lines, and at most twelve."""
         what, *more = self._what()
         start = f"wrong when {self._shown.case.condition}: {what}"
+        first, last, problem = self._place, self._pointer, self._shown.problem
         lines = [start, *more, *self._inputs]
-        if not self._whys:
-            problem = self._shown.problem
-            if problem.wrong is not None:
-                lines += listing(
-                    problem.wrong, problem.got, problem.expected, 4
-                )
-            return _fitting([*self._place, *lines, *self._pointer])
-        text, *others = self._whys
-        lines = [": ".join(self._diagnosis.headline), *lines]
-        if not self._diagnosis.everywhere:
+        if self._whys:
+            first = [": ".join(self._diagnosis.headline)]
             lines += self._place
-        if others or _count([*lines, text]) > _USUAL:
-            text = question(text)
-        return _fitting([*lines, text])
+            text, *others = self._whys
+            is_long = others or _count([*first, *lines, text]) > _USUAL
+            last = [question(text) if is_long else text]
+        elif problem.wrong is not None:
+            lines += listing(problem.wrong, problem.got, problem.expected, 4)
+        return _fitting([*first, *lines, *last])
 
     @property
     def details(self) -> str:
