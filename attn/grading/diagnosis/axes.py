@@ -72,28 +72,23 @@ class Axes:
 
     def of_part(self, part: Part, shape: Sequence[int]) -> Shape:
         """Return a letter for each axis of a result, or of a gradient."""
-        if part.kind == "gradient":
-            return self.of_input(part.input, shape)
-        shapes = [tuple(x.split(", ")) for x in SHAPE.findall(self._result)]
-        is_entry = len(part.entry) == 1 and isinstance(part.entry[0], int)
-        k = part.entry[0] if is_entry else 0
-        if is_entry:
-            named = re.search(r"gradients of ([\w, ]+)\.", self._result)
-            if named:
-                return self.of_input(re.split(r", | and ", named[1])[k], shape)
-            shapes = shapes[k : k + 1]
-        if not shapes:
-            for name in self._arguments:
-                if re.search(rf"\bshape.*\b{name}\b", self._result, re.S):
-                    return self.of_input(name, shape)
-        if not shapes and self._results:
-            name = self._results[k] if k < len(self._results) else ""
-            return self.of_input(name, shape)
-        if not shapes:
-            documented = [x for x in self._arguments.values() if x]
-            shapes = self._arguments.get("OUT") or [*documented, []][0]
-            shapes = shapes[k : k + 1] if is_entry else shapes
-        return with_axes(shapes, len(shape))
+        entry, text = part.entry, self._result
+        is_entry = len(entry) == 1 and isinstance(entry[0], int)
+        k, end = (entry[0], entry[0] + 1) if is_entry else (0, None)
+        shapes = [tuple(x.split(", ")) for x in SHAPE.findall(text)][k:end]
+        like = part.input  # the argument that has the same shape
+        gradients = re.search(r"gradients of ([\w, ]+)\.", text)
+        if is_entry and gradients:
+            like = like or re.split(r", | and ", gradients[1])[k]
+        elif not shapes:
+            words = text.partition("shape")[2]
+            named = [n for n in self._arguments if re.search(rf"\b{n}\b", words)]
+            like = like or [*named, *self._results[k:], ""][0]
+        if like:
+            return self.of_input(like, shape)
+        documented = [x for x in self._arguments.values() if x]
+        others = self._arguments.get("OUT") or [*documented, []][0]
+        return with_axes(shapes or others[k:end], len(shape))
 
     def word(self, letters: Shape, axis: int) -> str:
         """Return what an index along an axis is: ``query``, ``row``."""
@@ -102,8 +97,6 @@ class Axes:
             return self._first
         if letter == "L" and self._tokens:
             return "token"
-        if letter == "S" and "L" not in letters and letters.count("S") == 1:
-            return "key" if not self._tokens else "token"
         if letter in ("L", "S") and letters.count(letter) == 2:
             return "query" if axis == letters.index(letter) else "key"
         if letter in _WORDS:

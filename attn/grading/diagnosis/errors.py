@@ -118,13 +118,10 @@ def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
 
 def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     """An operation does not exist for half precision."""
-    error = _error(failure)
-    half = re.search(r"\b(Half|BFloat16)\b", error)
-    if not half or not re.search(
-        r"not (implemented|support)|only support", error
-    ):
-        return None
-    return {"dtype": {"Half": "float16", "BFloat16": "bfloat16"}[half[1]]}
+    error, names = _error(failure), {"Half": "float16", "BFloat16": "bfloat16"}
+    half = re.search(rf"\b({'|'.join(names)})\b", error)
+    lacks = re.search(r"not (implemented|support)|only support", error)
+    return {"dtype": names[half[1]]} if half and lacks else None
 
 
 def other_names(evidence: Evidence, failure: Failure) -> Words | None:

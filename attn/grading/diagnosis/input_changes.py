@@ -113,15 +113,10 @@ class _Claims:
 
             return change
 
-        def rooted(x: str) -> Change:
-            return by(lambda n, _: (n["D"] / n[x]) ** 0.5)
-
         yield self._claim("not_scaled", by(lambda _, scale: 1 / scale))
         yield self._claim("scaled_twice", by(lambda _, scale: scale))
         rounded = by(lambda n, _: n["D"] ** 0.5 / int(n["D"] ** 0.5))
         yield self._claim("root_rounded", rounded)
-        for x in ("L", "S", "Dv", "H", "Hkv", "E"):
-            yield self._claim("scaled_with", rooted(x), letter=x)
 
     def _optional(self) -> Iterator[Claim]:
         """Yield optional inputs left out, and other defaults."""

@@ -128,7 +128,7 @@ _CHANGES = {
 }
 #: Methods and functions of which one is taken for another.
 _FAMILIES = (
-    ("reduced", ("mean", "sum", "amax", "amin", "prod")),
+    ("reduced", ("mean", "sum", "amax", "amin", "median", "prod")),
     ("rounded", ("floor", "ceil", "round", "trunc")),
     ("triangle", ("tril", "triu")),
     ("angle", ("sin", "cos")),
@@ -224,8 +224,11 @@ def _of_function(node: ast.Call) -> Iterator[Change]:
             other: ast.expr = ast.Name(name, ast.Load())
             if owner and not (name == "round" and isinstance(owner, ast.Name)):
                 other = ast.Attribute(owner, name, ast.Load())
+            new: ast.expr = ast.Call(other, args, node.keywords)
+            if name == "median":  # a pair of values and indices
+                new = ast.Attribute(new, "values", ast.Load())
             if name != own:
-                yield key, ast.Call(other, args, node.keywords)
+                yield key, new
     modules = ("torch", "math", "F", "nn")
     if owner is None:
         if own in ("min", "max", "abs", "int", "round"):

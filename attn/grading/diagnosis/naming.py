@@ -26,7 +26,7 @@ MOST_NAMES = 3  # for one answer
 KINDS = {**errors.KINDS, **result_changes.KINDS}
 
 # Kinds whose words may differ from case to case, and are named together.
-_JOINED = ("no_such_dtype", "half_precision", "no_gradient", "wrong_dtype")
+_JOINED = ("no_such_dtype", "no_gradient", "wrong_dtype")
 
 Name = Kind | Mistake
 _Alike = Literal["exactly", "in memory", "in numbers"]

@@ -24,57 +24,14 @@ from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes, wrong_lengths
 from attn.grading.diagnosis.kinds import Test, Words
 
-# Wrong elements: got, expected, and where they differ.
-
-
-def _all(
-    failure: Failure, test: Callable[[Tensor, Tensor, Tensor], bool]
-) -> bool:
-    """Return whether a test holds of all that is wrong."""
-    return bool(failure.values) and all(test(*x) for x in failure.values)
-
-
-def _large_negative(got: Tensor, expected: Tensor, wrong: Tensor) -> bool:
+def large_negative(evidence: Evidence, failure: Failure) -> bool:
     """A large negative number where -inf is right."""
-    low = got.isfinite() & (got <= -1e4) & (expected == -math.inf)
-    return got.is_floating_point() and bool(low[wrong].all())
-
-
-def _for_empty(failure: Failure, holds: Callable[[Tensor], Tensor]) -> bool:
-    """Return whether only rows without keys are wrong.
-
-    Of such a row all is right to be 0, or the lse to be -inf.
-
-    Args:
-        failure: the wrong case.
-        holds: returns where a result is what it is suspected to be there.
-    """
-
-    def test(got: Tensor, expected: Tensor, wrong: Tensor) -> bool:
-        if got.dim() < 1 or not got.is_floating_point():
-            return False
-        empty = (expected == 0).all(-1, keepdim=True) | expected.isneginf()
-        at = holds(got) & empty
-        return bool(at.any()) and close(got[~at], expected[~at], 0.02)
-
-    inputs = [failure.case.args, dict(failure.case.kwargs)]
-    is_result = failure.problem.part.kind == "result"
-    return (
-        is_result
-        and _all(failure, test)
-        and any(_hides_a_row(x) for _, x in named_tensors(inputs) if x.dim())
+    return bool(failure.values) and all(
+        got.is_floating_point()
+        and bool(got[wrong].isfinite().all() and (got[wrong] <= -1e4).all())
+        and bool((expected[wrong] == -math.inf).all())
+        for got, expected, wrong in failure.values
     )
-
-
-def _is_even(got: Tensor) -> Tensor:
-    """Return where weights are those of a softmax over equal scores."""
-    return (got * got.shape[-1] - 1).abs() < 0.01
-
-
-def _hides_a_row(x: Tensor) -> bool:
-    """Return whether a mask hides every key, or scores are -inf throughout."""
-    hidden = ~x if x.dtype == torch.bool else x == -math.inf
-    return bool(hidden.all(-1).any())
 
 
 def all_zero(evidence: Evidence, failure: Failure) -> bool:
@@ -178,33 +135,6 @@ def _in_words(
     if ratio:
         yield " = ".join([f"{ratio:.4g}", *formulas(_LOGARITHMS)[:1]])
     yield from formulas(sizes)
-
-
-def half_precision(evidence: Evidence, failure: Failure) -> Words | None:
-    """Right in float32, and off by the rounding of half precision here."""
-    if not any(_dtypes(evidence, i) <= _FULL for i in evidence.passing):
-        return None
-    if any(_dtypes(evidence, i) <= _FULL for i in evidence.failing):
-        return None
-    if failure.problem.wrong is None or not all(
-        got.is_floating_point() and close(got.double(), right.double(), 0.1)
-        for got, right, _ in failure.values
-    ):
-        return None
-    names = sorted(_dtypes(evidence, failure.index) - _FULL)
-    return {"dtype": " and ".join(names)}
-
-
-_FULL = {"float32", "float64"}
-
-
-def _dtypes(evidence: Evidence, i: int) -> set[str]:
-    inputs: Any = [*evidence.inputs(i).values(), evidence.case(i).state or {}]
-    return {
-        dtype_name(x)
-        for _, x in named_tensors(inputs)
-        if x.is_floating_point()
-    }
 
 
 # The right elements in another form.
@@ -335,13 +265,10 @@ def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
 
 
 KINDS: dict[str, Test] = {
-    "nan_for_empty": lambda e, f: _for_empty(f, torch.isnan),
-    "uniform_for_empty": lambda e, f: _for_empty(f, _is_even),
-    "large_negative": lambda e, f: _all(f, _large_negative),
+    "large_negative": large_negative,
     "all_zero": all_zero,
     "flipped": lambda e, f: _moved(f, Tensor.flip, _AXES)[:1],
     "factor": factor,
-    "half_precision": half_precision,
     "names_of_entries": names_of_entries,
     "anothers_name": anothers_name,
     "numbers_for_bool": _if_all("dtype", numbers_for_bool),

@@ -3,8 +3,6 @@
 import re
 
 import pytest
-import torch
-import torch.nn.functional as F
 
 from attn.exercises.spec import every_exercise, find
 from attn.grading.diagnosis import kinds, mutants
@@ -13,53 +11,33 @@ from attn.grading.diagnosis.naming import KINDS
 from tests.grading.diagnosis.own_mistakes import edited, with_mistakes
 
 
-def merged(x):
-    return x.transpose(-2, -3).flatten(-2)
-
-
-def view(x):
-    x = x.transpose(-2, -3)
-    return x.view(*x.shape[:-2], -1)
-
-
-def four_axes(x):
-    B, H, L, D = x.shape
-    return merged(x)
-
-
-def in_place(x):
-    y = merged(x) + 0
-    x.zero_()
-    return y
-
-
-def never_written(x):
-    right = merged(x)
-    return right if x.requires_grad else torch.empty_like(right).clone()
-
-
+MERGED = "x.transpose(-3, -2).flatten(-2)"
+NEVER_WRITTEN = f"""\
+right = {MERGED}
+return right if x.requires_grad else torch.empty_like(right).clone()"""
 #: Answers to mha-merge_heads, by the key of their kind.
 ANSWERS = {
-    "view": view,
-    "axes_counted": four_axes,
-    "in_place": in_place,
-    "nothing_returned": lambda x: None,
-    "no_gradient": lambda x: merged(x).detach(),
-    "wrong_dtype": lambda x: merged(x).double(),
-    "axes_of_one": lambda x: merged(x).unsqueeze(0),
-    "random": lambda x: F.dropout(merged(x)),
-    "another_type": lambda x: merged(x).tolist(),
-    "factor": lambda x: merged(x) * 3,
-    "flipped": lambda x: merged(x).flip(-1),
-    "never_written": never_written,
-    "all_zero": lambda x: merged(x) * 0,
-    "more_returned": lambda x: (merged(x), x),
+    "view": "y = x.transpose(-2, -3)\nreturn y.view(*y.shape[:-2], -1)",
+    "axes_counted": f"B, H, L, D = x.shape\nreturn {MERGED}",
+    "in_place": f"y = {MERGED} + 0\nx.zero_()\nreturn y",
+    "nothing_returned": f"y = {MERGED}",
+    "no_gradient": f"return {MERGED}.detach()",
+    "wrong_dtype": f"return {MERGED}.double()",
+    "axes_of_one": f"return {MERGED}.unsqueeze(0)",
+    "random": f"return F.dropout({MERGED})",
+    "another_type": f"return {MERGED}.tolist()",
+    "factor": f"return {MERGED} * 3",
+    "flipped": f"return {MERGED}.flip(-1)",
+    "never_written": NEVER_WRITTEN,
+    "all_zero": f"return {MERGED} * 0",
+    "more_returned": f"return {MERGED}, x",
 }
 
 
 @pytest.mark.parametrize("key", ANSWERS)
 def test_a_kind_of_mistake_is_named_in_any_exercise(key):
-    verdict = judge(with_mistakes("mha-merge_heads"), ANSWERS[key])
+    answer = edited("mha-merge_heads", ANSWERS[key])
+    verdict = judge(with_mistakes("mha-merge_heads"), answer)
     name, _ = kinds.lines()[key]
     pattern = re.sub(r"\\{\w+\\}", ".+", re.escape(name))
     assert re.match(pattern, verdict.mistake or ""), verdict.message
