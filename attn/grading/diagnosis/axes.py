@@ -82,7 +82,9 @@ class Axes:
             like = like or re.split(r", | and ", gradients[1])[k]
         elif not shapes:
             words = text.partition("shape")[2]
-            named = [n for n in self._arguments if re.search(rf"\b{n}\b", words)]
+            named = [
+                n for n in self._arguments if re.search(rf"\b{n}\b", words)
+            ]
             like = like or [*named, *self._results[k:], ""][0]
         if like:
             return self.of_input(like, shape)
@@ -139,7 +141,12 @@ def wrong_lengths(evidence: Evidence, failure: Failure) -> list[Length]:
     init = failure.case.init or {}
     sizes = axes.sizes({**evidence.inputs(failure.index), **init})
     return [
-        Length(letters[i] or f"axis {i}", n, m, [x for x in sizes if sizes[x] == n])
+        Length(
+            letters[i] or f"axis {i}",
+            n,
+            m,
+            [x for x in sizes if sizes[x] == n],
+        )
         for i, (n, m) in enumerate(zip(got, right, strict=True))
         if n != m
     ]

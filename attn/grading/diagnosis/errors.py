@@ -54,9 +54,7 @@ def _repeats_a_case(evidence: Evidence, failure: Failure) -> bool:
 
     def differing(other: dict[str, Any]) -> int:
         names = inputs.keys() | other.keys()
-        return sum(
-            not alike(inputs.get(n), other.get(n), 0.0) for n in names
-        )
+        return sum(not alike(inputs.get(n), other.get(n), 0.0) for n in names)
 
     return any(
         differing(evidence.with_defaults(j)) == 1

@@ -73,7 +73,10 @@ class _Claims:
         yield from self._optional()
         for name, x in self.inputs.items():
             for key, words, f, rival in self._functions(name, x):
-                change, other = _of_one(name, f), rival and _of_one(name, rival)
+                change, other = (
+                    _of_one(name, f),
+                    rival and _of_one(name, rival),
+                )
                 yield self._claim(key, change, other, input=name, **words)
         yield from self._exchanged()
         yield from self._weights()
@@ -166,7 +169,12 @@ class _Claims:
 
         if type(x) is int:
             for text, step in (("one less", -1), ("one more", 1)):
-                yield "counted", {"step": text}, partial(operator.add, step), None
+                yield (
+                    "counted",
+                    {"step": text},
+                    partial(operator.add, step),
+                    None,
+                )
         is_tensor = isinstance(x, Tensor)
         is_float = x.is_floating_point() if is_tensor else type(x) is float
         for formula, f in _FORMULAS.items() if is_float else ():

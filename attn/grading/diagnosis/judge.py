@@ -23,7 +23,7 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.kinds import kind
 from attn.grading.diagnosis.naming import diagnose
-from attn.grading.diagnosis.refusal import Parts, Refusal, question
+from attn.grading.diagnosis.refusal import Parts, explain, question
 from attn.profiling.compat import language_kept_patched
 
 _NOT_WRITTEN = "not written yet: the stub still raises NotImplementedError."
@@ -91,14 +91,11 @@ def judge(
             return Verdict(False, message, condition=condition, written=False)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
-        refusal = Refusal(evidence, diagnosis)
+        message, parts = explain(evidence, diagnosis)
+        name = f"{parts.label}: {parts.title}\n" if parts.label else ""
+        details = name + parts.details
         return Verdict(
-            False,
-            refusal.message,
-            refusal.details,
-            diagnosis.name,
-            condition,
-            refusal.parts,
+            False, message, details, diagnosis.name, condition, parts
         )
 
 

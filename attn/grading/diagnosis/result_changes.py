@@ -24,6 +24,7 @@ from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes, wrong_lengths
 from attn.grading.diagnosis.kinds import Test, Words
 
+
 def large_negative(evidence: Evidence, failure: Failure) -> bool:
     """A large negative number where -inf is right."""
     return bool(failure.values) and all(
@@ -220,9 +221,9 @@ def numbers_for_bool(evidence: Evidence, problem: Problem) -> Words | None:
 def wrong_dtype(evidence: Evidence, problem: Problem) -> Words | None:
     """The right numbers in another float dtype."""
     got, expected = problem.got, problem.expected
-    if got.is_floating_point() and expected.is_floating_point():
-        if close(got.double(), expected.double(), 0.02):
-            return {"dtype": dtype_name(got)}
+    are_floats = got.is_floating_point() and expected.is_floating_point()
+    if are_floats and close(got.double(), expected.double(), 0.02):
+        return {"dtype": dtype_name(got)}
     return None
 
 

@@ -72,10 +72,9 @@ def _relations(
         if is_so:
             yield text
     for name, x in evidence.inputs(failure.index).items():
-        is_float = isinstance(x, Tensor) and x.is_floating_point()
-        if is_float and x.shape == got.shape and wrong.sum() > 1:
-            if alike(a, x.double()[wrong]):
-                yield f"the wrong elements are those of {name}, unchanged"
+        is_like = isinstance(x, Tensor) and x.shape == got.shape
+        if is_like and len(a) > 1 and alike(a, x.double()[wrong]):
+            yield f"the wrong elements are those of {name}, unchanged"
     if b.isfinite().all() and a.isfinite().all():
         output = [x for _, x in named_tensors(failure.outcome.output)]
         half = any(x.element_size() == 2 for x in output)
@@ -93,9 +92,13 @@ def _linear(a: Tensor, b: Tensor, rtol: float) -> Iterator[str]:
     factor = (a @ b / (b @ b)).item() if b.any() else 0.0
     if factor and close(a, -b, 1e-5):
         yield "the wrong elements are right but for their sign"
-    elif len(a) > 1 and factor and close(a, b * factor, rtol):
-        if abs(factor - 1) > 10 * rtol:
-            yield f"the wrong elements are off by the factor {number(factor)}"
+    elif (
+        len(a) > 1
+        and factor
+        and abs(factor - 1) > 10 * rtol
+        and close(a, b * factor, rtol)
+    ):
+        yield f"the wrong elements are off by the factor {number(factor)}"
     gap = (a - b).mean().item()
     if close(a - gap, b, rtol) and (a - b).std() < rtol * abs(gap):
         yield f"the wrong elements are off by {number(gap)}, all of them"

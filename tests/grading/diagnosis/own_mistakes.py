@@ -21,7 +21,10 @@ def with_mistakes(exercise_id, *edits):
 
 def edited(exercise_id, edit):
     """Return the solution with an edit applied, or another answer's text."""
-    namespace, right = find(exercise_id).namespace, sources.solution(exercise_id)
+    namespace, right = (
+        find(exercise_id).namespace,
+        sources.solution(exercise_id),
+    )
     return Variant("edited", edit, "test", right, namespace).answer
 
 

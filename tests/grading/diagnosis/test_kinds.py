@@ -10,7 +10,6 @@ from attn.grading.diagnosis.judge import judge, solution
 from attn.grading.diagnosis.naming import KINDS
 from tests.grading.diagnosis.own_mistakes import edited, with_mistakes
 
-
 MERGED = "x.transpose(-3, -2).flatten(-2)"
 NEVER_WRITTEN = f"""\
 right = {MERGED}
@@ -91,7 +90,7 @@ NAMES = [
     ),
     (
         "gqa-grouped_attention",
-        "- ~attn_mask\n+ attn_mask",
+        "- ~attn_mask\n+ attn_mask\n- x(-1)\n+ x(-1).nan_to_num(0)",
         "attn_mask is inverted",
     ),
     (
@@ -147,20 +146,20 @@ K_PROJ = "self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)"
 V_PROJ = K_PROJ.replace("k_", "v_")
 MIXED = "- attention(q, k, v)\n+ attention({})"
 ONE_SEQUENCE = """\
-- q, k, v = self
-+ shape, x = x.shape, x.reshape(1, -1, x.shape[-1])
-+ q, k, v = self
+-     q, k, v = self
++     shape, x = x.shape, x.reshape(1, -1, x.shape[-1])
++     q, k, v = self
 - attention(q, k, v)
 + attention(q, k, v).view(*shape[:-1], -1)"""
 CAUSAL = """\
-- return attention(q, k, v)
-+ scores = q @ k.mT / q.shape[-1] ** 0.5
-+ future = torch.ones(scores.shape[-2:]).triu(1).bool()
-+ return scores.masked_fill(future, -torch.inf).softmax(-1) @ v"""
+-     return attention(q, k, v)
++     scores = q @ k.mT / q.shape[-1] ** 0.5
++     future = torch.ones(scores.shape[-2:]).triu(1).bool()
++     return scores.masked_fill(future, -torch.inf).softmax(-1) @ v"""
 BIASED = f"- {K_PROJ}\n+ self.k_proj = nn.Linear(embed_dim, head_dim)"
 RENAMED = "- self.k_proj =\n+ self.keys =\n- self.k_proj(x)\n+ self.keys(x)"
 TIED = f"- {K_PROJ}\n+ self.k_proj = self.q_proj"
-FROZEN = f"- {V_PROJ}\n+ {V_PROJ}\n+ self.requires_grad_(False)"
+FROZEN = f"-     {V_PROJ}\n+     {V_PROJ}\n+     self.requires_grad_(False)"
 #: Edits of sdp-SelfAttention: their name, and what is said with it.
 LAYERS = [
     (MIXED.format("q, v, k"), "k_proj and v_proj are exchanged", ""),

@@ -47,8 +47,9 @@ def reword(monkeypatch):
 
     def reword():
         for owner, name, at in SAYS:
+            old = vars(owner)[name]
 
-            def new(*args, old=vars(owner)[name], at=at, **fields):
+            def new(*args, old=old, at=at, **fields):
                 old(*args[:at], other(args[at]), *args[at + 1 :], **fields)
 
             monkeypatch.setattr(owner, name, new)
