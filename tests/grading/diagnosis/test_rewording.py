@@ -1,6 +1,6 @@
 """A diagnosis reads facts: whatever the messages say, it stays the same."""
 
-import codecs
+import string
 from dataclasses import replace
 
 import pytest
@@ -21,12 +21,9 @@ from attn.grading.diagnosis.naming import diagnose
 from tests.grading.diagnosis.own_mistakes import edited
 from tests.grading.diagnosis.test_kinds import ANSWERS, BIASED, TIED
 
-#: Methods, and the place of a text among their arguments.
-SAYS = (
-    *((x, "__init__", 1) for x in (Forbidden, NoGradient, OutOfBounds)),
-    *((x, "__init__", 1) for x in (OutOfTime, WrongParameters)),
-    (Problem, "__init__", 2),
-)
+ERRORS = (Forbidden, NoGradient, OutOfBounds, OutOfTime, WrongParameters)
+LETTERS = string.ascii_letters
+TABLE = str.maketrans(LETTERS, LETTERS[7:] + LETTERS[:7])
 #: Exercises whose mistakes are judged with every other one on the list.
 LISTED = ("mask-causal", "gqa-repeat_kv", "pos-alibi_slopes")
 KINDS = ("another_type", "in_place", "random", "no_gradient", "wrong_dtype")
@@ -43,16 +40,21 @@ def reword(monkeypatch):
     """Return a function that rewords each message of a check."""
 
     def other(text):
-        return codecs.encode(text, "rot13")
+        return text.translate(TABLE)
 
     def reword():
-        for owner, name, at in SAYS:
-            old = vars(owner)[name]
+        for error in ERRORS:
 
-            def new(*args, old=old, at=at, **fields):
-                old(*args[:at], other(args[at]), *args[at + 1 :], **fields)
+            def says(self, text, *args, old=error.__init__, **options):
+                old(self, other(text), *args, **options)
 
-            monkeypatch.setattr(owner, name, new)
+            monkeypatch.setattr(error, "__init__", says)
+        init = Problem.__init__
+
+        def problem(self, kind, message, *args, **fields):
+            init(self, kind, other(message), *args, **fields)
+
+        monkeypatch.setattr(Problem, "__init__", problem)
         name, text, gone = Part.name, SideEffect.text.fget, Once._gone
         reworded = property(lambda x: other(text(x)))
         monkeypatch.setattr(SideEffect, "text", reworded)
