@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
@@ -116,39 +116,27 @@ class Axes:
         return f"slice of axis {axis}"
 
 
-class Length(NamedTuple):
-    """An axis that is too long, or too short.
+def wrong_lengths(
+    evidence: Evidence, failure: Failure
+) -> list[tuple[str, int, int, list[str]]]:
+    """Return the wrong axes of a result with as many axes as the right one.
 
-    Args:
-        name: its letter, or ``axis 0``.
-        got, right: the lengths.
-        like: the letters of the inputs' axes that are as long.
+    Of each its letter, or ``axis 0``; its length and the right one; and the
+    letters of the inputs' axes that are as long.
     """
-
-    name: str
-    got: int
-    right: int
-    like: list[str]
-
-
-def wrong_lengths(evidence: Evidence, failure: Failure) -> list[Length]:
-    """Return the wrong axes of a result with as many axes as the right one."""
     problem, axes = failure.problem, Axes(evidence.exercise)
     if problem.kind != "shape" or problem.got.dim() != problem.expected.dim():
         return []
-    got, right = problem.got.shape, problem.expected.shape
-    letters = axes.of_part(problem.part, right)
+    letters = axes.of_part(problem.part, problem.expected.shape)
     init = failure.case.init or {}
     sizes = axes.sizes({**evidence.inputs(failure.index), **init})
+    lengths = zip(
+        letters, problem.got.shape, problem.expected.shape, strict=True
+    )
     return [
-        Length(
-            letters[i] or f"axis {i}",
-            n,
-            m,
-            [x for x in sizes if sizes[x] == n],
-        )
-        for i, (n, m) in enumerate(zip(got, right, strict=True))
-        if n != m
+        (name or f"axis {i}", n, right, [x for x in sizes if sizes[x] == n])
+        for i, (name, n, right) in enumerate(lengths)
+        if n != right
     ]
 
 
@@ -163,9 +151,8 @@ def distinguishing_inputs(evidence: Evidence) -> list[str]:
     run.
     """
     wrong, right = [f.index for f in evidence.failures], evidence.passing
-    if len(evidence.outcomes) < len(evidence.oracle.cases):
-        return []
-    if len(evidence.failing) < 2 or len(right) < 2:
+    ran, cases = len(evidence.outcomes), len(evidence.oracle.cases)
+    if ran < cases or len(evidence.failing) < 2 or len(right) < 2:
         return []
     found = _properties(evidence, [*wrong, *right])
     common = [x for x in found[wrong[0]] if all(x in found[i] for i in wrong)]

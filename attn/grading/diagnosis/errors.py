@@ -37,13 +37,13 @@ def remembered(evidence: Evidence, failure: Failure) -> bool:
 
     The earlier call may be that of a case, where a case is derived from it.
     """
-    if not any(_follows_a_like_call(f) for f in evidence.failures):
+
+    def follows(failure: Failure) -> bool:
+        return any(x.may_raise for x in failure.case.before)
+
+    if not any(map(follows, evidence.failures)):
         return False
-    return _follows_a_like_call(failure) or _repeats_a_case(evidence, failure)
-
-
-def _follows_a_like_call(failure: Failure) -> bool:
-    return any(x.may_raise for x in failure.case.before)
+    return follows(failure) or _repeats_a_case(evidence, failure)
 
 
 def _repeats_a_case(evidence: Evidence, failure: Failure) -> bool:

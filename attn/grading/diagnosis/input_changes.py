@@ -80,7 +80,6 @@ class _Claims:
                 yield self._claim(key, change, other, input=name, **words)
         yield from self._exchanged()
         yield from self._weights()
-        yield from self._prefixes()
 
     def _claim(
         self,
@@ -238,40 +237,6 @@ class _Claims:
         for a, b in permutations(maps, 2):
             one = taken_from({a: b})
             yield self._claim("weights_shared", one, one=a, other=b)
-
-    def _prefixes(self) -> Iterator[Claim]:
-        """Yield tokens that see earlier ones only, or those of other texts.
-
-        Not where there is a mask, or another sequence.
-        """
-        names = ("query", "key", "value")
-        if self.evidence.case(self.first).state is not None:
-            names = ("x",)
-        if "d_out" not in self.inputs and {*names} == {*self.tensors}:
-            if "x" in names:
-                yield self._claim("one_sequence", self._one_sequence)
-            yield self._claim("causal", partial(self._causal, names))
-
-    def _one_sequence(self, i: int, inputs: Inputs) -> Outcome | None:
-        """Make one sequence of a batch."""
-        x = inputs["x"]
-        flat = x.reshape(1, -1, x.shape[-1])
-        outcome = self.evidence.reference_on(i, {**inputs, "x": flat})
-        outcome.output = outcome.output.view(*x.shape[:-1], -1)
-        return outcome
-
-    def _causal(
-        self, names: tuple[str, ...], i: int, inputs: Inputs
-    ) -> Outcome | None:
-        """Let each token see a prefix of the tokens."""
-        rows = []
-        for n in range(min(inputs[names[0]].shape[-2], 12)):
-            cut = {name: inputs[name][..., : n + 1, :] for name in names}
-            if "query" in cut:
-                cut["query"] = cut["query"][..., n:, :]
-            output = self.evidence.reference_on(i, {**inputs, **cut}).output
-            rows.append(output[..., -1:, :])
-        return Outcome(output=torch.cat(rows, -2))
 
 
 def _of_one(name: str, function: Callable[[Any], Any]) -> Change:

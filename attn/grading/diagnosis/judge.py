@@ -127,13 +127,11 @@ class MutationScore:
     @property
     def failures(self) -> list[str]:
         """The verdicts that are wrong, in words."""
-        refused = {n: x for n, x in self.right.items() if not x.passed}
-        unnamed = {n: x for n, x in self.wrong.items() if x.mistake != n}
-        return [f"refuses {n}: {x.message}" for n, x in refused.items()] + [
-            f"lets through: {n}"
-            if x.passed
-            else f"calls {n!r} {x.mistake!r}: {x.message}"
-            for n, x in unnamed.items()
+        refused = [(n, x) for n, x in self.right.items() if not x.passed]
+        unnamed = [(n, x) for n, x in self.wrong.items() if x.mistake != n]
+        return [
+            *(f"refuses {n}: {x.message}" for n, x in refused),
+            *(f"calls {n!r} {x.mistake!r}: {x.message}" for n, x in unnamed),
         ]
 
 

@@ -49,25 +49,28 @@ def mutants(exercise: Exercise) -> Iterator[Mutant]:
     for loop in [x for x in ast.walk(tree) if isinstance(x, ast.While)]:
         loop.body[:0] = ast.parse("_turn()").body  # a change may be endless
     places = [
-        (parent, field, at, node)
+        (parent, *place)
         for parent in ast.walk(tree)
         for field, value in ast.iter_fields(parent)
-        for at, node in enumerate(
-            value if isinstance(value, list) else [value]
+        for place in (
+            [(value, at, x) for at, x in enumerate(value)]
+            if isinstance(value, list)
+            else [(vars(parent), field, value)]
         )
-        if isinstance(node, ast.AST) and not _is_sign(parent, node)
     ]
-    for parent, field, at, node in places:
+    for parent, holder, at, node in places:
+        if not isinstance(node, ast.AST) or _is_sign(parent, node):
+            continue
         for key, new in expression_changes(node, parent):
             ast.copy_location(new, node)
-            _put(parent, field, at, ast.fix_missing_locations(new))
+            holder[at] = ast.fix_missing_locations(new)
             namespace = {**names, "_turn": partial(next, _turns())}
             try:
                 exec(compile(tree, f"<{key}>", "exec"), namespace)
             except Exception:  # the change made no valid function
                 continue
             finally:
-                _put(parent, field, at, node)
+                holder[at] = node
             yield Mutant(key, namespace[exercise.name])
 
 
@@ -88,15 +91,6 @@ def _short_range(*bounds: int) -> range:
 def _is_sign(parent: ast.AST, node: ast.AST) -> bool:
     """Return whether it is the number of -1, which counts as a whole."""
     return isinstance(parent, ast.UnaryOp) and isinstance(node, ast.Constant)
-
-
-def _put(parent: ast.AST, field: str, at: int, node: ast.AST) -> None:
-    """Put a node in its place in the tree."""
-    value = getattr(parent, field)
-    if isinstance(value, list):
-        value[at] = node
-    else:
-        setattr(parent, field, node)
 
 
 #: An expression, and the kinds of what may be there in its place.

@@ -7,7 +7,6 @@ result, and comparing all elements with the wrong one.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations
 from typing import Any
@@ -172,29 +171,6 @@ def names_of_entries(evidence: Evidence, failure: Failure) -> bool:
     return dicts is not None and dicts[0].keys() != dicts[1].keys()
 
 
-def anothers_name(evidence: Evidence, failure: Failure) -> Words | None:
-    """Entries of a dict that are right under another name."""
-    got, right = _outputs(evidence, failure, Mapping) or ({}, {})
-    if got.keys() != right.keys():
-        return None
-    names = {}
-    for name, x in right.items():
-        owners = [n for n, y in right.items() if alike(got[name], y)]
-        if not owners:
-            return None
-        if not alike(got[name], x):
-            names[_any_number(name)] = _any_number(owners[0])
-    mine, theirs = next(iter(names.items()), ("", ""))
-    if mine == theirs:  # of another layer
-        return None
-    return {"mine": mine, "theirs": theirs}
-
-
-def _any_number(name: str) -> str:
-    """Return a name with ``*`` for each number: one for all layers."""
-    return re.sub(r"\b\d+\b", "*", str(name))
-
-
 def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     """A tuple that holds the result, where the task returns a tensor."""
     got, right = _outputs(evidence, failure, (tuple, Tensor)) or (None, None)
@@ -259,10 +235,11 @@ def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
     """One axis has the length of another."""
     axes = wrong_lengths(evidence, failure)
     others = [p for p in failure.problems if p.kind != "shape"]
-    if others or len(axes) != 1 or " " in axes[0].name:
+    if others or len(axes) != 1:
         return None
-    name, like = axes[0].name, axes[0].like
-    return {"has": like[0], "need": name} if len(like) == 1 else None
+    name, _, _, like = axes[0]
+    is_known = " " not in name and len(like) == 1
+    return {"has": like[0], "need": name} if is_known else None
 
 
 KINDS: dict[str, Test] = {
@@ -271,7 +248,6 @@ KINDS: dict[str, Test] = {
     "flipped": lambda e, f: _moved(f, Tensor.flip, _AXES)[:1],
     "factor": factor,
     "names_of_entries": names_of_entries,
-    "anothers_name": anothers_name,
     "numbers_for_bool": _if_all("dtype", numbers_for_bool),
     "bool_for_numbers": _if_all(
         "dtype", lambda e, p: p.got.dtype == torch.bool

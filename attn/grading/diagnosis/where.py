@@ -113,9 +113,9 @@ def _shapes_seen(shown: Failure) -> Iterator[str]:
 def _shapes(evidence: Evidence, shown: Failure) -> Iterator[str]:
     """Say which axis has the length of which other axis."""
     lengths = [
-        f"{x.name} should be {x.right} and is {x.got}"
-        + (f", as long as {x.like[0]}" if len(x.like) == 1 else "")
-        for x in wrong_lengths(evidence, shown)
+        f"{name} should be {right} and is {n}"
+        + (f", as long as {like[0]}" if len(like) == 1 else "")
+        for name, n, right, like in wrong_lengths(evidence, shown)
     ]
     if lengths:
         yield f"Of its axes, {'; '.join(lengths)}."
