@@ -22,7 +22,7 @@ from attn.exercises.shapes import (
     with_axes,
 )
 from attn.exercises.spec import Exercise
-from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.problem import Part
 
@@ -114,30 +114,6 @@ class Axes:
             at = axis - len(letters) + len(last)
             return last[at] if at >= 0 else f"slice of axis {axis}"
         return f"slice of axis {axis}"
-
-
-def wrong_lengths(
-    evidence: Evidence, failure: Failure
-) -> list[tuple[str, int, int, list[str]]]:
-    """Return the wrong axes of a result with as many axes as the right one.
-
-    Of each its letter, or ``axis 0``; its length and the right one; and the
-    letters of the inputs' axes that are as long.
-    """
-    problem, axes = failure.problem, Axes(evidence.exercise)
-    if problem.kind != "shape" or problem.got.dim() != problem.expected.dim():
-        return []
-    letters = axes.of_part(problem.part, problem.expected.shape)
-    init = failure.case.init or {}
-    sizes = axes.sizes({**evidence.inputs(failure.index), **init})
-    lengths = zip(
-        letters, problem.got.shape, problem.expected.shape, strict=True
-    )
-    return [
-        (name or f"axis {i}", n, right, [x for x in sizes if sizes[x] == n])
-        for i, (name, n, right) in enumerate(lengths)
-        if n != right
-    ]
 
 
 _PAIRS = (("L", "S"), ("D", "Dv"), ("H", "Hkv"), ("B", "H"), ("B", "S"))

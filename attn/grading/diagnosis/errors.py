@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.inputs import Once, named_tensors
@@ -106,12 +108,24 @@ def never_written(evidence: Evidence, failure: Failure) -> bool:
 
 
 def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
-    """A shape is unpacked into another number of names."""
+    """A shape is unpacked, or all is right for one number of axes only."""
     error, line = _error(failure), failure.outcome.where
     match = re.search(r"values to unpack \(expected (\d+)", error)
-    if not match or not re.search(r"\.(shape|size\(\))", line):
+    if match and re.search(r"\.(shape|size\(\))", line):
+        return {"count": match[1]}
+    right, wrong = (
+        {_count_axes(evidence, i) for i in cases}
+        for cases in (evidence.passing, evidence.failing)
+    )
+    if len(right) != 1 or right & wrong or len(evidence.passing) < 2:
         return None
-    return {"count": match[1]}
+    (count,) = right
+    return {"count": str(count)} if min(wrong) < count < max(wrong) else None
+
+
+def _count_axes(evidence: Evidence, i: int) -> int:
+    inputs = evidence.inputs(i).values()
+    return next((x.dim() for x in inputs if isinstance(x, Tensor)), 0)
 
 
 def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:

@@ -73,10 +73,8 @@ class _Claims:
         yield from self._optional()
         for name, x in self.inputs.items():
             for key, words, f, rival in self._functions(name, x):
-                change, other = (
-                    _of_one(name, f),
-                    rival and _of_one(name, rival),
-                )
+                other = rival and _of_one(name, rival)
+                change = _of_one(name, f)
                 yield self._claim(key, change, other, input=name, **words)
         yield from self._exchanged()
         yield from self._weights()

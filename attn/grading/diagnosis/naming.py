@@ -202,10 +202,8 @@ def _in_first_condition(evidence: Evidence) -> Sequence[Name]:
     cases = [i for i in ran if evidence.case(i).condition == first]
     # A few elements prove nothing; nor does NaN, which any may give.
     outputs = [evidence.outcomes[i].output for i in cases]
-    if (
-        sum(int((~x.isnan()).sum()) for _, x in named_tensors(outputs))
-        < ENOUGH
-    ):
+    tensors = [x for _, x in named_tensors(outputs)]
+    if sum(int((~x.isnan()).sum()) for x in tensors) < ENOUGH:
         return ()
     if evidence.case(cases[0]).max_live is not None:
         cases += evidence.passing
@@ -245,11 +243,7 @@ def _is_made(
     one, other = outcome.side_effect, mistaken.side_effect
     if alike == "exactly":
         case = replace(case, rtol=0.0)  # forgives no coins
-        if (
-            one
-            and other
-            and math.prod(one.largest) != math.prod(other.largest)
-        ):
+        if len({math.prod(x.largest) for x in (one, other) if x}) > 1:
             return False
     elif alike == "in numbers" and other and other.kind == "memory":
         mistaken = replace(mistaken, side_effect=one)
@@ -257,8 +251,5 @@ def _is_made(
 
 
 def _is_wrong(evidence: Evidence, mistake: Mistake, i: int) -> bool:
-    mistaken, right = (
-        evidence.oracle.mistaken(mistake, i),
-        evidence.expected(i),
-    )
-    return not agree(mistaken, right, evidence.case(i))
+    mistaken = evidence.oracle.mistaken(mistake, i)
+    return not agree(mistaken, evidence.expected(i), evidence.case(i))

@@ -20,7 +20,7 @@ from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.problem import RESULT, Problem, ProblemKind
 from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.checks.show import dtype_name
-from attn.grading.diagnosis.axes import Axes, wrong_lengths
+from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Test, Words
 
 
@@ -233,13 +233,20 @@ def axes_of_one(evidence: Evidence, problem: Problem) -> Words | None:
 
 def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
     """One axis has the length of another."""
-    axes = wrong_lengths(evidence, failure)
-    others = [p for p in failure.problems if p.kind != "shape"]
-    if others or len(axes) != 1:
+    problem, axes = failure.problem, Axes(evidence.exercise)
+    if any(p.kind != "shape" for p in failure.problems):
         return None
-    name, _, _, like = axes[0]
-    is_known = " " not in name and len(like) == 1
-    return {"has": like[0], "need": name} if is_known else None
+    got, right = problem.got.shape, problem.expected.shape
+    if len(got) != len(right):
+        return None
+    lengths = zip(axes.of_part(problem.part, right), got, right, strict=True)
+    wrong = {letter: n for letter, n, length in lengths if n != length}
+    sizes = axes.sizes(evidence.inputs(failure.index))
+    (need, length), *others = wrong.items()
+    has = [letter for letter, n in sizes.items() if n == length]
+    if others or need not in sizes or len(has) != 1:
+        return None
+    return {"has": has[0], "need": need}
 
 
 KINDS: dict[str, Test] = {

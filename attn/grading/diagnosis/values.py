@@ -29,14 +29,9 @@ def describe_values(evidence: Evidence, shown: Failure) -> Iterator[str]:
         if _numbers(shown):
             yield from _ratio(evidence.failures)
         return
-    same_part = [
-        (f, p)
-        for f in evidence.failures
-        for p in f.problems
-        if p.wrong is not None and p.part == problem.part
-    ]
+    same = same_part(evidence, problem)
     here = [*_relations(evidence, shown, problem)]
-    elsewhere = [[*_relations(evidence, f, p)] for f, p in same_part]
+    elsewhere = [[*_relations(evidence, f, p)] for f, p in same]
     for text in here:
         if all(text in sentences for sentences in elsewhere):
             yield f"{text[0].upper()}{text[1:]}."
@@ -44,7 +39,19 @@ def describe_values(evidence: Evidence, shown: Failure) -> Iterator[str]:
     if here:
         yield f"In this case {here[0]}."
     else:
-        yield from _error_size(shown, [p for _, p in same_part])
+        yield from _error_size(shown, [p for _, p in same])
+
+
+def same_part(
+    evidence: Evidence, problem: Problem
+) -> list[tuple[Failure, Problem]]:
+    """Return the problems of the same part, in which elements are wrong."""
+    return [
+        (f, p)
+        for f in evidence.failures
+        for p in f.problems
+        if p.wrong is not None and p.part == problem.part
+    ]
 
 
 def _relations(

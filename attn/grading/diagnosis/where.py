@@ -15,12 +15,8 @@ from torch import Tensor
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.problem import RESULT, Problem
 from attn.grading.checks.show import and_list, first_few
-from attn.grading.diagnosis.axes import (
-    Axes,
-    distinguishing_inputs,
-    wrong_lengths,
-)
-from attn.grading.diagnosis.values import describe_values
+from attn.grading.diagnosis.axes import Axes, distinguishing_inputs
+from attn.grading.diagnosis.values import describe_values, same_part
 
 
 def places(evidence: Evidence, shown: Failure) -> list[str]:
@@ -33,7 +29,6 @@ def places(evidence: Evidence, shown: Failure) -> list[str]:
     return _sentences(
         _distinction(evidence),
         _right_parts(evidence, shown),
-        _shapes(evidence, shown),
         _indices(evidence, shown),
     )
 
@@ -110,17 +105,6 @@ def _shapes_seen(shown: Failure) -> Iterator[str]:
         yield "There: " + ", ".join(f"{n} {x}" for n, x in shapes.items())
 
 
-def _shapes(evidence: Evidence, shown: Failure) -> Iterator[str]:
-    """Say which axis has the length of which other axis."""
-    lengths = [
-        f"{name} should be {right} and is {n}"
-        + (f", as long as {like[0]}" if len(like) == 1 else "")
-        for name, n, right, like in wrong_lengths(evidence, shown)
-    ]
-    if lengths:
-        yield f"Of its axes, {'; '.join(lengths)}."
-
-
 def _indices(evidence: Evidence, shown: Failure) -> Iterator[str]:
     """Say at which indices of which axes the wrong elements are."""
     problem = shown.problem
@@ -130,11 +114,8 @@ def _indices(evidence: Evidence, shown: Failure) -> Iterator[str]:
     letters = axes.of_part(problem.part, shape)
     comparable = [
         p
-        for f in evidence.failures
-        for p in f.problems
-        if p.part == problem.part
-        and p.wrong is not None
-        and p.wrong.dim() == len(shape)
+        for _, p in same_part(evidence, problem)
+        if p.wrong is not None and p.wrong.dim() == len(shape)
     ]
     count = len(comparable)
     are_all = 1 < count == len(evidence.failures)

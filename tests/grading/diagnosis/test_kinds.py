@@ -125,6 +125,11 @@ NAMES = [
         "- return dq, dk, dv\n+ return dq, dv, dk",
         "The results are in another order",
     ),
+    (
+        "mask-causal",
+        "- torch.arange(kv_len)\n+ torch.arange(q_len)",
+        "As long as L, not S",
+    ),
 ]
 
 
