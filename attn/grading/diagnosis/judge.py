@@ -6,7 +6,7 @@ wrong one is caught, and called by its name.
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -206,7 +206,7 @@ def exposures(score: MutationScore) -> str:
     return "\n".join("\n  ".join([x, *names[x]]) for x in names)
 
 
-def kill_rate(counts: list[tuple[int, ...]]) -> str:
+def kill_rate(counts: Sequence[tuple[int, ...]]) -> str:
     """Add up the counts of some exercises, and return them in words."""
     wrong, caught, named, right, accepted = map(sum, zip(*counts, strict=True))
     return (

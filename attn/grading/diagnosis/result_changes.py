@@ -7,7 +7,7 @@ result, and comparing all elements with the wrong one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -54,7 +54,7 @@ _PAIRS = [(-1, -2), (-1, -3), (-2, -3)]
 def _moved(
     failure: Failure,
     move: Callable[..., Tensor],
-    choices: list[tuple[int, ...]],
+    choices: Sequence[tuple[int, ...]],
 ) -> list[Words]:
     """Return the axes of moves that make all that is wrong of the right."""
     values = [

@@ -97,10 +97,12 @@ def _relations(
 def _linear(a: Tensor, b: Tensor, rtol: float) -> Iterator[str]:
     """Say whether there is a constant factor, or a constant difference."""
     factor = (a @ b / (b @ b)).item() if b.any() else 0.0
-    is_multiple = len(a) > 1 and factor and close(a, b * factor, rtol)
     if factor and close(a, -b, 1e-5):
         yield "the wrong elements are right but for their sign"
-    elif is_multiple and abs(factor - 1) > 10 * rtol:
+    if len(a) < 2:
+        return
+    is_other = factor != 0 and abs(factor - 1) > 10 * rtol
+    if is_other and close(a, b * factor, rtol):
         yield f"the wrong elements are off by the factor {number(factor)}"
     gap = (a - b).mean().item()
     if close(a - gap, b, rtol) and (a - b).std() < rtol * abs(gap):
