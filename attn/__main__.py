@@ -134,7 +134,7 @@ def _progress(args: argparse.Namespace) -> int:
 
 def _refresh(args: argparse.Namespace) -> int:
     from attn.data.book import root
-    from attn.grading.diagnosis.mutation_testing import state_kill_rate
+    from attn.grading.diagnosis.judge import state_kill_rate
     from attn.publishing import notebooks
 
     status = 0
@@ -161,14 +161,10 @@ def _solve(args: argparse.Namespace) -> int:
 
 def _teeth(args: argparse.Namespace) -> int:
     from attn.exercises.spec import every_exercise, find
-    from attn.grading.diagnosis.mutation_testing import (
-        exposures,
-        mutation_score,
-        table,
-    )
+    from attn.grading.diagnosis.judge import exposures, mutation_score, table
 
     exercises = map(find, args.ids) if args.ids else every_exercise()
-    scores = [mutation_score(x, quick=True) for x in exercises]
+    scores = [mutation_score(x) for x in exercises]
     print(table(scores))
     if args.ids:
         print(*map(exposures, scores), sep="\n")

@@ -8,8 +8,7 @@ pytest.importorskip("triton")
 
 from attn.exercises import sources
 from attn.exercises.fwd.row_softmax_kernel import exercise
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import mutation_score
+from attn.grading.diagnosis.judge import judge, mutation_score
 from tests.exercises.oracles import oracle, with_every_third_mistake
 from tests.processes import run_python
 
@@ -146,10 +145,10 @@ def test_kernels_are_judged_the_same_where_triton_compiles():
         "parts = tl, tl.core, tl.math, tl.standard, tl.core.tensor\n"
         "before = [dict(vars(x)) for x in parts]\n"
         "from attn.exercises.spec import find\n"
-        "from attn.grading.diagnosis.mutation_testing import mutation_score\n"
+        "from attn.grading.diagnosis.judge import mutation_score\n"
         "from tests.exercises.oracles import with_every_third_mistake\n"
         f"exercise = with_every_third_mistake(find({exercise.id!r}))\n"
-        "score = mutation_score(exercise, quick=True)\n"
+        "score = mutation_score(exercise)\n"
         "kinds = {type(x.answer).__name__ for x in exercise.mistakes}\n"
         "print(kinds, score.failures, score.counts)\n"
         "after = zip(parts, before, strict=True)\n"
@@ -161,7 +160,7 @@ def test_kernels_are_judged_the_same_where_triton_compiles():
     )
     done = run_python(code)
     assert done.returncode == 0, done.stderr
-    score = mutation_score(part, quick=True)
+    score = mutation_score(part)
     verdicts = f"{{'JITFunction'}} [] {score.counts}"
     *judged, reason = done.stdout.splitlines()
     assert judged == [verdicts, "[]"]

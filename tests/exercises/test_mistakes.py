@@ -15,9 +15,9 @@ from attn.exercises.kernel import Emulated
 from attn.exercises.spec import every_exercise
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import (
+from attn.grading.diagnosis.judge import (
     exposures,
+    judge,
     mutation_score,
     solution,
     table,
@@ -37,19 +37,19 @@ def test_right_answers_pass_and_wrong_ones_are_named(
 ):
     if exercise.launch and seed == 0:
         exercise = with_every_third_mistake(exercise)
-    result = mutation_score(exercise, seed, quick=True, again=seed == 1)
+    result = mutation_score(exercise, seed, again=seed == 1)
     if seed == 0:
         record_property("teeth", table([result]).splitlines()[0])
         record_property("counts", result.counts)
     assert not result.failures, "\n\n".join(result.failures)
-    for message, details in result.refusals.values():
-        assert 0 < height(message) <= 14, message
-        assert details
+    for verdict in result.wrong.values():
+        assert 0 < height(verdict.message) <= 14, verdict.message
+        assert verdict.details
     drawn = oracle(exercise.id) if seed == 0 else Oracle(exercise, seed)
     conditions = {case.condition for case in drawn.cases}
-    assert set(result.exposed_by.values()) <= conditions
+    assert {x.condition for x in result.wrong.values()} <= conditions
     listed = [x.strip() for x in exposures(result).splitlines()]
-    assert {*result.exposed_by} <= {*listed}
+    assert {*result.wrong} <= {*listed}
 
 
 @pytest.mark.exhaustive

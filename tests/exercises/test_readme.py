@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attn.exercises.spec import every_exercise
-from attn.grading.diagnosis.mutation_testing import state_kill_rate
+from attn.grading.diagnosis.judge import state_kill_rate
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

@@ -10,8 +10,7 @@ import torch
 
 from attn.exercises.spec import every_exercise
 from attn.grading.checks.failures import one_thread
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 from tests.processes import run_python
 from tests.timing import cpu_ratio
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.inputs import Once, named_tensors
@@ -37,34 +39,30 @@ def remembered(evidence: Evidence, failure: Failure) -> bool:
 
     The earlier call may be that of a case, where a case is derived from it.
     """
-    if not any(_follows_a_like_call(f) for f in evidence.failures):
+
+    def follows(failure: Failure) -> bool:
+        return any(x.may_raise for x in failure.case.before)
+
+    if not any(map(follows, evidence.failures)):
         return False
-    return _follows_a_like_call(failure) or _repeats_a_case(evidence, failure)
-
-
-def _follows_a_like_call(failure: Failure) -> bool:
-    return any(x.may_raise for x in failure.case.before)
+    return follows(failure) or _repeats_a_case(evidence, failure)
 
 
 def _repeats_a_case(evidence: Evidence, failure: Failure) -> bool:
-    """Return whether the result is that of a like case before."""
+    """Return whether the result is that of a case with one other argument."""
     if failure.case.before or failure.outcome.error:
         return False
     inputs = evidence.with_defaults(failure.index)
+
+    def differing(other: dict[str, Any]) -> int:
+        names = inputs.keys() | other.keys()
+        return sum(not alike(inputs.get(n), other.get(n), 0.0) for n in names)
+
     return any(
-        len(_other_arguments(inputs, evidence.with_defaults(j))) == 1
+        differing(evidence.with_defaults(j)) == 1
         and alike(failure.outcome.output, evidence.expected(j).output)
         for j in range(failure.index)
     )
-
-
-def _other_arguments(one: dict[str, Any], two: dict[str, Any]) -> set[str]:
-    """Return the names of the arguments in which two calls differ."""
-    return {
-        name
-        for name in one.keys() | two.keys()
-        if not alike(one.get(name), two.get(name), 0.0)
-    }
 
 
 def kept(evidence: Evidence, failure: Failure) -> bool:
@@ -110,23 +108,32 @@ def never_written(evidence: Evidence, failure: Failure) -> bool:
 
 
 def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
-    """A shape is unpacked into another number of names."""
+    """A shape is unpacked, or all is right for one number of axes only."""
     error, line = _error(failure), failure.outcome.where
     match = re.search(r"values to unpack \(expected (\d+)", error)
-    if not match or not re.search(r"\.(shape|size\(\))", line):
+    if match and re.search(r"\.(shape|size\(\))", line):
+        return {"count": match[1]}
+    right, wrong = (
+        {_count_axes(evidence, i) for i in cases}
+        for cases in (evidence.passing, evidence.failing)
+    )
+    if len(right) != 1 or right & wrong or len(evidence.passing) < 2:
         return None
-    return {"count": match[1]}
+    (count,) = right
+    return {"count": str(count)} if min(wrong) < count < max(wrong) else None
+
+
+def _count_axes(evidence: Evidence, i: int) -> int:
+    inputs = evidence.inputs(i).values()
+    return next((x.dim() for x in inputs if isinstance(x, Tensor)), 0)
 
 
 def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     """An operation does not exist for half precision."""
-    error = _error(failure)
-    half = re.search(r"\b(Half|BFloat16)\b", error)
-    if not half or not re.search(
-        r"not (implemented|support)|only support", error
-    ):
-        return None
-    return {"dtype": {"Half": "float16", "BFloat16": "bfloat16"}[half[1]]}
+    error, names = _error(failure), {"Half": "float16", "BFloat16": "bfloat16"}
+    half = re.search(rf"\b({'|'.join(names)})\b", error)
+    lacks = re.search(r"not (implemented|support)|only support", error)
+    return {"dtype": names[half[1]]} if half and lacks else None
 
 
 def other_names(evidence: Evidence, failure: Failure) -> Words | None:

@@ -29,10 +29,10 @@ Inputs = dict[str, Any]
 #: and so claims nothing.
 Change = Callable[[int, Inputs], Inputs | Outcome | None]
 
-#: Of a case that lacks an input, a size, an axis or a place, or has another.
-_DOES_NOT_APPLY = (
-    *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError),
-)
+#: The key of a kind, words of its blanks, the function of an input, a rival.
+Computed = tuple[
+    str, dict[str, str], Callable[[Any], Any], Callable[[Any], Any] | None
+]
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _FORMULAS: dict[str, Callable[[Any], Any]] = {
@@ -49,13 +49,12 @@ def input_changes(evidence: Evidence) -> Iterator[Claim]:
 
     None where gradients are wrong: the reference on other inputs has none.
     """
-    if any(
-        f.problem.kind not in ("value", "nan", "shape")
-        or f.problem.part.kind == "gradient"
+    if all(
+        f.problem.kind in ("value", "nan", "shape")
+        and f.problem.part.kind == "result"
         for f in evidence.failures
     ):
-        return
-    yield from _Claims(evidence)
+        yield from _Claims(evidence)
 
 
 class _Claims:
@@ -71,19 +70,14 @@ class _Claims:
 
     def __iter__(self) -> Iterator[Claim]:
         yield from self._scales()
-        for name, x in self.tensors.items():
-            if x.dtype == torch.bool:
-                inverted = _of_one(name, torch.logical_not)
-                yield self._claim("inverted", inverted, input=name)
         yield from self._optional()
         for name, x in self.inputs.items():
-            yield from self._numbers(name, x)
-        for name, x in self.tensors.items():
-            for axis in range(-1, -x.dim() - 1, -1):
-                yield from self._along(name, axis, x)
+            for key, words, f, rival in self._functions(name, x):
+                other = rival and _of_one(name, rival)
+                change = _of_one(name, f)
+                yield self._claim(key, change, other, input=name, **words)
         yield from self._exchanged()
         yield from self._weights()
-        yield from self._prefixes()
 
     def _claim(
         self,
@@ -96,10 +90,7 @@ class _Claims:
         """Return the claim that a change of the inputs explains a result."""
 
         def predict(change: Change, i: int) -> Outcome | None:
-            try:
-                changed = change(i, self.evidence.with_defaults(i))
-            except _DOES_NOT_APPLY:
-                return None
+            changed = change(i, self.evidence.with_defaults(i))
             if isinstance(changed, dict):
                 return self.evidence.reference_on(i, changed)
             return changed
@@ -109,56 +100,40 @@ class _Claims:
 
     def _scales(self) -> Iterator[Claim]:
         """Yield other scales of the scores, made by a factor on the query."""
-        names = {*self.evidence.inputs(0)}
-        others = {"d_out", "temperature"}
-        if "query" not in names or others & {
-            *names,
-            *self.evidence.exercise.parameters,
-        }:
+        names = {*self.evidence.inputs(0), *self.evidence.exercise.parameters}
+        if "query" not in names or names & {"d_out", "temperature"}:
             return
 
         def by(factor: Callable[[dict[str, int], float], float]) -> Change:
-            def change(i: int, inputs: Inputs) -> Inputs | None:
+            def change(i: int, inputs: Inputs) -> Inputs:
                 sizes, scale = self.axes.sizes(inputs), inputs.get("scale")
                 scale = sizes["D"] ** -0.5 if scale is None else float(scale)
-                if not scale:
-                    return None
                 times = factor(sizes, scale)
                 return {**inputs, "query": inputs["query"] * times}
 
             return change
 
-        def rooted(x: str) -> Callable[[dict[str, int], float], float]:
-            return lambda n, _: (n["D"] / n[x]) ** 0.5
-
         yield self._claim("not_scaled", by(lambda _, scale: 1 / scale))
         yield self._claim("scaled_twice", by(lambda _, scale: scale))
         rounded = by(lambda n, _: n["D"] ** 0.5 / int(n["D"] ** 0.5))
         yield self._claim("root_rounded", rounded)
-        for x in ("L", "S", "Dv", "H", "Hkv", "E"):
-            yield self._claim("scaled_with", by(rooted(x)), letter=x)
 
     def _optional(self) -> Iterator[Claim]:
         """Yield optional inputs left out, and other defaults."""
         given = self.evidence.inputs
         used = {n for i in self.evidence.failing for n in given(i)}
+        parameters = self.evidence.exercise.parameters.values()
         optional = {
-            p.name: p.default
-            for p in self.evidence.exercise.parameters.values()
-            if p.default is not p.empty
+            p.name: p.default for p in parameters if p.default is not p.empty
         }
 
         def without(*names: str) -> Change:
-            return lambda i, inputs: (
-                {n: x for n, x in inputs.items() if n not in names}
-                if any(n in given(i) for n in names)
-                else None
-            )
+            return lambda i, inputs: {
+                n: x for n, x in inputs.items() if n not in names
+            }
 
         def with_default(name: str, x: torch.dtype) -> Change:
-            return lambda i, inputs: (
-                None if name in given(i) else {**inputs, name: x}
-            )
+            return lambda i, inputs: {name: x, **given(i)}
 
         read = [n for n in optional if n in used]
         for name in read:
@@ -166,80 +141,68 @@ class _Claims:
         for a, b in combinations(read, 2):
             yield self._claim("ignored_both", without(a, b), one=a, other=b)
         for name, default in optional.items():
-            if name in used or not isinstance(default, torch.dtype):
-                continue
-            for x in _DTYPES:
-                words = {"input": name, "value": str(x)}
-                if x != default:
-                    other = with_default(name, x)
-                    yield self._claim("default", other, **words)
+            if name not in used and isinstance(default, torch.dtype):
+                for x in _DTYPES:
+                    if x != default:
+                        words = {"input": name, "value": str(x)}
+                        other = with_default(name, x)
+                        yield self._claim("default", other, **words)
 
-    def _numbers(self, name: str, x: Any) -> Iterator[Claim]:
-        """Yield the next integers, or functions of a float.
+    def _functions(self, name: str, x: Any) -> Iterator[Computed]:
+        """Yield what one input may be replaced by.
 
         Where only the larger of two numbers counts, any formula that makes
-        one small explains a result without it: 1.25 times the input does.
+        one small explains a result without it: 1.25 times the input does. Of
+        equal weights the first key is the only one, and the last is.
         """
 
         def exaggerated(f: Callable[[Any], Any], x: Any) -> Any:
             return f(1.25 * x)
 
-        if type(x) is int:
-            for text, step in (("one less", -1), ("one more", 1)):
-                counted = _of_one(name, partial(operator.add, step))
-                yield self._claim("counted", counted, input=name, step=text)
-        is_tensor = isinstance(x, Tensor) and x.is_floating_point()
-        for formula, f in _FORMULAS.items():
-            if type(x) is float or is_tensor:
-                more = _of_one(name, partial(exaggerated, f))
-                words = {"input": name, "form": formula.format(name)}
-                computed = _of_one(name, f)
-                yield self._claim("computed_with", computed, more, **words)
-
-    def _along(self, name: str, axis: int, x: Tensor) -> Iterator[Claim]:
-        """Yield changes of one input along one of its axes.
-
-        Of equal weights the first key is the only one, and the last is.
-        """
-        letters = self.axes.of_input(name, x.shape)
-        word = self.axes.word(letters, x.dim() + axis)
-        words = {"input": name, "word": word}
-
-        def zeroed(at: int, x: Tensor) -> Tensor:
+        def zeroed(axis: int, at: int, x: Tensor) -> Tensor:
             x = x.clone()
             x.select(axis, at).fill_(0.0)
             return x
 
-        def repeated(at: int, x: Tensor) -> Tensor:
-            return x.select(axis, at).unsqueeze(axis).expand_as(x)
-
-        functions = {"left_out": zeroed, "only_one": repeated}
-        if x.dtype != torch.bool and not x.is_floating_point():
-            del functions["left_out"]
-        for which, at, other in (("last", -1, 0), ("first", 0, -1)):
-            for key, f in functions.items():
-                here, there = (
-                    _of_one(name, partial(f, n)) for n in (at, other)
+        if type(x) is int:
+            for text, step in (("one less", -1), ("one more", 1)):
+                yield (
+                    "counted",
+                    {"step": text},
+                    partial(operator.add, step),
+                    None,
                 )
-                yield self._claim(key, here, there, **words, which=which)
-        backwards = _of_one(name, lambda x: x.flip(axis))
-        yield self._claim("backwards", backwards, **words)
-        for step in (1, -1):
-            moved = partial(torch.roll, shifts=step, dims=axis)
-            yield self._claim("shifted", _of_one(name, moved), **words)
-        if axis < -1:
-            transposed = _of_one(name, lambda x: x.transpose(axis, axis + 1))
-            yield self._claim("transposed", transposed, input=name)
+        is_tensor = isinstance(x, Tensor)
+        is_float = x.is_floating_point() if is_tensor else type(x) is float
+        for formula, f in _FORMULAS.items() if is_float else ():
+            words = {"form": formula.format(name)}
+            yield "computed_with", words, f, partial(exaggerated, f)
+        if not is_tensor:
+            return
+        is_bool = x.dtype == torch.bool
+        if is_bool:
+            yield "inverted", {}, torch.logical_not, None
+        letters = self.axes.of_input(name, x.shape)
+        for axis in range(-1, -x.dim() - 1, -1):
+            words = {"word": self.axes.word(letters, x.dim() + axis)}
+            last, first = partial(zeroed, axis, -1), partial(zeroed, axis, 0)
+            if is_float or is_bool:
+                yield "left_out", {**words, "which": "last"}, last, first
+                yield "left_out", {**words, "which": "first"}, first, last
+            for step in (1, -1):
+                moved = partial(torch.roll, shifts=step, dims=axis)
+                yield "shifted", words, moved, None
+            if axis < -1:
+                swap = partial(torch.transpose, dim0=axis, dim1=axis + 1)
+                yield "transposed", {}, swap, None
 
     def _exchanged(self) -> Iterator[Claim]:
         """Yield one input in the place of another, and two exchanged."""
 
         def taken_from(sources: dict[str, str]) -> Change:
-            return lambda i, inputs: (
-                inputs | {n: inputs[x] for n, x in sources.items()}
-                if {*sources, *sources.values()} <= inputs.keys()
-                else None
-            )
+            return lambda i, inputs: {
+                n: inputs[sources.get(n, n)] for n in inputs
+            }
 
         for a, b in permutations(self.tensors, 2):
             if self.tensors[a].dtype == self.tensors[b].dtype:
@@ -258,12 +221,10 @@ class _Claims:
             def change(i: int, inputs: Inputs) -> Outcome | None:
                 state = evidence.case(i).state or {}
                 moved = {}
-                for name, x in state.items():
+                for name in state:
                     layer, _, which = name.rpartition(".")
                     other = f"{sources.get(layer, layer)}.{which}".strip(".")
-                    moved[name] = state.get(other, x)
-                    if moved[name].shape != x.shape:
-                        return None
+                    moved[name] = state.get(other, state[name])
                 return evidence.reference(i, state=moved) if state else None
 
             return change
@@ -275,54 +236,7 @@ class _Claims:
             one = taken_from({a: b})
             yield self._claim("weights_shared", one, one=a, other=b)
 
-    def _prefixes(self) -> Iterator[Claim]:
-        """Yield tokens that see earlier ones only, or those of other texts."""
-        names = self.evidence.inputs(self.first).keys()
-        if "x" in names and self.evidence.case(self.first).state is not None:
-            yield self._claim("one_sequence", self._one_sequence)
-            yield self._claim("causal", partial(self._causal, ("x",)))
-        elif {"query", "key", "value"} <= names and "d_out" not in names:
-            read = ("query", "key", "value")
-            yield self._claim("causal", partial(self._causal, read))
-
-    def _one_sequence(self, i: int, inputs: Inputs) -> Outcome | None:
-        """Make one sequence of a batch."""
-        x = inputs["x"]
-        others = (y for n, y in inputs.items() if n != "x")
-        if x.dim() < 3 or any(isinstance(y, Tensor) for y in others):
-            return None
-        flat = x.reshape(1, -1, x.shape[-1])
-        outcome = self.evidence.reference_on(i, {**inputs, "x": flat})
-        if isinstance(outcome.output, Tensor):
-            shape = (*x.shape[:-1], outcome.output.shape[-1])
-            outcome.output = outcome.output.reshape(shape)
-        return outcome
-
-    def _causal(
-        self, names: tuple[str, ...], i: int, inputs: Inputs
-    ) -> Outcome | None:
-        """Let each token see a prefix of the tokens."""
-        others = (y for n, y in inputs.items() if n not in names)
-        if any(isinstance(y, Tensor) for y in others):
-            return None  # a mask, or another sequence
-        rows = []
-        for n in range(min(inputs[names[0]].shape[-2], 12)):
-            cut = {name: inputs[name][..., : n + 1, :] for name in names}
-            if "query" in cut:
-                cut["query"] = cut["query"][..., n:, :]
-            output = self.evidence.reference_on(i, {**inputs, **cut}).output
-            if not isinstance(output, Tensor):
-                return None
-            rows.append(output[..., -1:, :])
-        return Outcome(output=torch.cat(rows, -2)) if rows else None
-
 
 def _of_one(name: str, function: Callable[[Any], Any]) -> Change:
     """Return a change of one tensor or number, where it is given."""
-
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        x = inputs[name]
-        is_number = isinstance(x, Tensor | float) or type(x) is int
-        return {**inputs, name: function(x)} if is_number else None
-
-    return change
+    return lambda i, inputs: {**inputs, name: function(inputs[name])}

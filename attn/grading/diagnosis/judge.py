@@ -1,20 +1,32 @@
-"""Judge an answer: right, or wrong and why."""
+"""Judge an answer: right, or wrong and why; and all answers of the lists.
 
-from collections.abc import Callable
+The latter is mutation testing of the checks: each right answer passes, each
+wrong one is caught, and called by its name.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from attn.exercises.spec import Exercise
+from attn.exercises import sources
+from attn.exercises.spec import Exercise, every_exercise
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.failures import failures, one_thread, run_all
+from attn.grading.checks.failures import failures, one_thread, run_all, stopped
 from attn.grading.checks.forbidden import use_of_the_package
-from attn.grading.checks.kernels import kernel_flaw
+from attn.grading.checks.kernels import Flaw, kernel_flaw
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.kinds import kind
 from attn.grading.diagnosis.naming import diagnose
-from attn.grading.diagnosis.refusal import Parts, Refusal, question
+from attn.grading.diagnosis.refusal import Parts, explain, question
 from attn.profiling.compat import language_kept_patched
+
+_NOT_WRITTEN = "not written yet: the stub still raises NotImplementedError."
 
 
 @dataclass(frozen=True)
@@ -70,27 +82,148 @@ def judge(
         outcomes = outcomes or run_all(answer, oracle, runner=runner)
         wrong = failures(oracle, outcomes)
         if not wrong:
-            found = kernel_flaw(answer, oracle, runner)
-            if found is None:
-                return Verdict(True)
-            flaw = kind(found.kind, **found.words)
-            message = f"this looks like: {flaw.name}\n{flaw.why}"
-            parts = Parts(
-                flaw.name,
-                "this looks like",
-                question(flaw.why),
-                details=flaw.why,
-            )
-            return Verdict(False, message, mistake=flaw.name, parts=parts)
+            flaw = kernel_flaw(answer, oracle, runner)
+            return _flawed(flaw) if flaw else Verdict(True)
+        condition = wrong[0].case.condition
+        if isinstance(wrong[0].outcome.error, NotImplementedError):
+            hint = f'hint("{exercise.id}") gives a hint.'
+            message = f"{_NOT_WRITTEN} {hint}"
+            return Verdict(False, message, condition=condition, written=False)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
-        refusal = Refusal(evidence, diagnosis)
+        message, parts = explain(evidence, diagnosis)
+        name = f"{parts.label}: {parts.title}\n" if parts.label else ""
+        details = name + parts.details
         return Verdict(
-            False,
-            refusal.message,
-            refusal.details,
-            diagnosis.name,
-            wrong[0].case.condition,
-            refusal.parts,
-            not refusal.is_stub,
+            False, message, details, diagnosis.name, condition, parts
         )
+
+
+def _flawed(flaw: Flaw) -> Verdict:
+    """Refuse a kernel whose results are right."""
+    found = kind(flaw.kind, **flaw.words)
+    start, name, why = "this looks like", found.name, found.why
+    parts = Parts(name, start, question(why), details=why)
+    message = f"{start}: {name}\n{why}"
+    return Verdict(False, message, mistake=name, parts=parts)
+
+
+@dataclass(frozen=True)
+class MutationScore:
+    """The verdicts on all answers of an exercise's lists, by their names."""
+
+    exercise: Exercise
+    right: dict[str, Verdict]
+    wrong: dict[str, Verdict]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The wrong, caught, named, right and accepted answers."""
+        caught = sum(not x.passed for x in self.wrong.values())
+        named = sum(x.mistake == name for name, x in self.wrong.items())
+        accepted = sum(x.passed for x in self.right.values())
+        return len(self.wrong), caught, named, len(self.right), accepted
+
+    @property
+    def failures(self) -> list[str]:
+        """The verdicts that are wrong, in words."""
+        refused = [(n, x) for n, x in self.right.items() if not x.passed]
+        unnamed = [(n, x) for n, x in self.wrong.items() if x.mistake != n]
+        return [
+            *(f"refuses {n}: {x.message}" for n, x in refused),
+            *(f"calls {n!r} {x.mistake!r}: {x.message}" for n, x in unnamed),
+        ]
+
+
+def mutation_score(
+    exercise: Exercise, seed: int = 0, *, again: bool = False
+) -> MutationScore:
+    """Judge the solution, the right answers in other styles, the mistakes.
+
+    A mistake runs until its name is certain: up to the first case that is
+    wrong, to the next ones while another mistake gives the same so far.
+
+    Args:
+        exercise: the exercise.
+        seed: draws the cases.
+        again: compare each mistake with a second run of it, as a learner's
+            answer is, and not with the one that is judged.
+    """
+    oracle = Oracle(exercise, seed)
+    answers = {"the solution": solution(exercise)}
+    answers |= {x.name: x.answer for x in exercise.equivalents}
+    right = {n: judge(exercise, x, oracle=oracle) for n, x in answers.items()}
+    wrong = {}
+    outcomes = {
+        x: run_all(x.answer, oracle, quick=True) for x in exercise.mistakes
+    }
+    if not again:
+        oracle.kept |= {x: y for x, y in outcomes.items() if not stopped(y)}
+    for x, own in outcomes.items():
+        while True:
+            verdict = judge(exercise, x.answer, oracle=oracle, outcomes=own)
+            is_whole = len(own) == len(oracle.cases) or stopped(own)
+            if verdict.mistake == x.name or is_whole:
+                break
+            own = run_all(x.answer, oracle, quick=True, done=own)
+            if not again:
+                oracle.kept[x] = own
+        wrong[x.name] = verdict
+    return MutationScore(exercise, right, wrong)
+
+
+def solution(exercise: Exercise) -> Any:
+    """Return the solution as an object."""
+    key, name = sources.split_id(exercise.id)
+    return getattr(_solutions(sources.solutions_path(key)), name)
+
+
+def _solutions(path: Path) -> ModuleType:
+    """Import a chapter's solutions from their file: a wheel has no package."""
+    name = f"solutions.{path.stem}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} must be a Python file")
+        # Triton looks a kernel's module up by its name.
+        sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def table(scores: list[MutationScore]) -> str:
+    """Return one line an exercise, and the kill rate over all of them."""
+    lines = [f"{x.exercise.id:<26} {kill_rate([x.counts])}" for x in scores]
+    total = kill_rate([x.counts for x in scores])
+    return "\n".join([*lines, f"kill rate: {total}"])
+
+
+def exposures(score: MutationScore) -> str:
+    """Return the mistakes below the first condition that exposes each."""
+    names: dict[str, list[str]] = {}
+    for name, x in score.wrong.items():
+        names.setdefault(f"exposed by: {x.condition}", []).append(name)
+    return "\n".join("\n  ".join([x, *names[x]]) for x in names)
+
+
+def kill_rate(counts: Sequence[tuple[int, ...]]) -> str:
+    """Add up the counts of some exercises, and return them in words."""
+    wrong, caught, named, right, accepted = map(sum, zip(*counts, strict=True))
+    return (
+        f"{caught} of {wrong} wrong answers caught, {named} named; "
+        f"{accepted} of {right} right answers accepted"
+    )
+
+
+def state_kill_rate(readme: Path) -> None:
+    """Write into the README how many answers the tests judge."""
+    lists = [(x.mistakes, x.equivalents) for x in every_exercise()]
+    counts = [(len(x),) * 3 + (len(y) + 1,) * 2 for x, y in lists]
+    old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
+    new = rf"{kill_rate(counts)}\1 {len(lists)} exercises"
+    text, count = re.subn(old, new, readme.read_text("utf-8"))
+    if count != 1:
+        raise ValueError(
+            f"{readme} must state the kill rate once; got {count}"
+        )
+    readme.write_text(text, "utf-8")

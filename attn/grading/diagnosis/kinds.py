@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from attn.exercises.mistakes import Mistake
 from attn.grading.checks.evidence import Evidence, Failure
@@ -27,27 +28,18 @@ Test = Callable[[Evidence, Failure], Words | list[Words] | bool | None]
 Prediction = Callable[[int], Outcome | None]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of mistake.
 
     Args:
         key: of its line in ``kinds.md``.
-        words: of the line's blanks: (blank, word).
+        name: as the learner reads it.
+        why: the paragraph to the learner.
     """
 
     key: str
-    words: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The name, its blanks filled."""
-        return lines()[self.key][0].format(**dict(self.words))
-
-    @property
-    def why(self) -> str:
-        """The paragraph to the learner, its blanks filled."""
-        return lines()[self.key][1].format(**dict(self.words))
+    name: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -68,16 +60,13 @@ class Claim:
 
 def kind(key: str, **words: str) -> Kind:
     """Return a kind with the words of its blanks."""
-    return Kind(key, tuple(sorted(words.items())))
+    name, why = lines()[key]
+    return Kind(key, name.format(**words), why.format(**words))
 
 
 @cache
 def lines() -> dict[str, tuple[str, str]]:
     """Return the name and the paragraph of every kind, by key."""
     text = Path(__file__).with_suffix(".md").read_text("utf-8")
-    sections = re.split(r"^## (\w+): ", text, flags=re.M)[1:]
-    by_key = {}
-    for key, section in zip(sections[::2], sections[1::2], strict=True):
-        name, _, why = section.partition("\n")
-        by_key[key] = name.strip(), " ".join(why.split())
-    return by_key
+    sections = re.findall(r"^## (\w+): (.+)\n((?:(?!## ).*\n?)*)", text, re.M)
+    return {key: (name, " ".join(why.split())) for key, name, why in sections}

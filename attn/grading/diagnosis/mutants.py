@@ -8,11 +8,10 @@ solution's code, and only if it gives in every case what the answer gives.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, repeat
 from typing import Any
 
 from attn.exercises import sources
@@ -47,54 +46,38 @@ def mutants(exercise: Exercise) -> Iterator[Mutant]:
     tree = ast.parse(sources.solution(exercise.id))
     names = {**exercise.namespace(), "__name__": "attn.exercises.mistakes"}
     names["range"] = _short_range
+    for loop in [x for x in ast.walk(tree) if isinstance(x, ast.While)]:
+        loop.body[:0] = ast.parse("_turn()").body  # a change may be endless
     places = [
-        (parent, field, at, node)
+        (parent, *place)
         for parent in ast.walk(tree)
         for field, value in ast.iter_fields(parent)
-        for at, node in enumerate(
-            value if isinstance(value, list) else [value]
+        for place in (
+            [(value, at, x) for at, x in enumerate(value)]
+            if isinstance(value, list)
+            else [(vars(parent), field, value)]
         )
-        if isinstance(node, ast.AST) and not _is_sign(parent, node)
     ]
-    for parent, field, at, node in places:
+    for parent, holder, at, node in places:
+        if not isinstance(node, ast.AST) or _is_sign(parent, node):
+            continue
         for key, new in expression_changes(node, parent):
             ast.copy_location(new, node)
-            _put(parent, field, at, ast.fix_missing_locations(new))
-            namespace = {**names, _Bounded.turn: _Turns()}
+            holder[at] = ast.fix_missing_locations(new)
+            namespace = {**names, "_turn": partial(next, _turns())}
             try:
-                bounded = _Bounded().visit(copy.deepcopy(tree))
-                code = compile(bounded, f"<{key}>", "exec")
-                exec(code, namespace)
+                exec(compile(tree, f"<{key}>", "exec"), namespace)
             except Exception:  # the change made no valid function
                 continue
             finally:
-                _put(parent, field, at, node)
+                holder[at] = node
             yield Mutant(key, namespace[exercise.name])
 
 
-class _Turns:
-    """Count the turns of loops, and allow so many."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_TURNS
-
-    def __call__(self) -> bool:
-        self._left -= 1
-        if self._left < 0:
-            raise OverflowError("a loop must end soon")
-        return True
-
-
-class _Bounded(ast.NodeTransformer):
-    """Count the turns of each `while` loop: a change can make it endless."""
-
-    turn = "_turn"
-
-    def visit_While(self, node: ast.While) -> ast.While:
-        self.generic_visit(node)
-        turn = ast.Call(ast.Name(self.turn, ast.Load()), [], [])
-        node.test = ast.BoolOp(ast.And(), [turn, node.test])
-        return ast.fix_missing_locations(node)
+def _turns() -> Iterator[None]:
+    """Allow so many turns of `while` loops."""
+    yield from repeat(None, _MOST_TURNS)
+    raise OverflowError("a loop must end soon")
 
 
 def _short_range(*bounds: int) -> range:
@@ -110,79 +93,65 @@ def _is_sign(parent: ast.AST, node: ast.AST) -> bool:
     return isinstance(parent, ast.UnaryOp) and isinstance(node, ast.Constant)
 
 
-def _put(parent: ast.AST, field: str, at: int, node: ast.AST) -> None:
-    """Put a node in its place in the tree."""
-    value = getattr(parent, field)
-    if isinstance(value, list):
-        value[at] = node
-    else:
-        setattr(parent, field, node)
-
-
-#: The key of a kind of mistake, and the changed expression.
-Change = tuple[str, ast.AST]
-
-_STRICT: dict[type, type] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
+#: An expression, and the kinds of what may be there in its place.
+_CHANGES = {
+    "a < b": "strict a <= b; turned a >= b",
+    "a <= b": "strict a < b; turned a >= b",
+    "a > b": "strict a >= b; turned a <= b",
+    "a >= b": "strict a > b; turned a <= b",
+    "a + b": "sign a - b; term_left_out a; term_left_out b",
+    "a - b": "one_off a + 1 - b; one_off a - 1 - b; one_off a - (b + 1); "
+    "one_off a - (b - 1); sign a + b; term_left_out a; term_left_out b; "
+    "order b - a",
+    "a * b": "multiplied a / b; factor_left_out a; factor_left_out b; "
+    "factor_twice a * b * b",
+    "a / b": "multiplied a * b; factor_left_out a; factor_left_out b; "
+    "factor_twice a / b / b; order b / a",
+    "a ** b": "exponent_left_out a; order b ** a",
+    "a // b": "factor_left_out a; remainder a % b; order b // a",
+    "a % b": "factor_left_out a; order b % a",
+    "a @ b": "order b @ a",
+    "-a": "sign a",
+    "~a": "not_inverted a",
+    "a if c else b": "branch a; branch b",
+    "a.inf": "finite_fill 1.0; finite_fill 10.0; finite_fill 1e2; "
+    "finite_fill 1e3; finite_fill 1e4; finite_fill 1e9",
+    "a.mT": "transpose_left_out a",
+    "a.T": "transpose_left_out a",
+    "a[:]": "slice_left_out a",
 }
-_REVERSED: dict[type, type] = {
-    ast.Lt: ast.GtE,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.LtE,
-    ast.GtE: ast.LtE,
-}
-_SIGN: dict[type, Any] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
-_INVERSE: dict[type, Any] = {ast.Mult: ast.Div, ast.Div: ast.Mult}
-
-_FAMILIES = {
-    "reduced": ("mean", "sum", "amax", "amin", "median", "prod"),
-    "rounded": ("floor", "ceil", "round", "trunc"),
-    "triangle": ("tril", "triu"),
-    "angle": ("sin", "cos"),
-    "logarithm": ("log", "log2", "log10"),
-    "power": ("exp", "exp2"),
-    "extreme": ("min", "max"),
-    "extremes": ("minimum", "maximum"),
-}
-
-
+#: Methods and functions of which one is taken for another.
+_FAMILIES = (
+    ("reduced", ("mean", "sum", "amax", "amin", "median", "prod")),
+    ("rounded", ("floor", "ceil", "round", "trunc")),
+    ("triangle", ("tril", "triu")),
+    ("angle", ("sin", "cos")),
+    ("logarithm", ("log", "log2", "log10")),
+    ("power", ("exp", "exp2")),
+    ("extreme", ("min", "max")),
+    ("extreme", ("minimum", "maximum")),
+)
 #: Methods and functions of which a number, given alone, is an axis.
 _ALONG = {"amax", "cat", "flatten", "index_copy_", "index_select", "mean"}
 _ALONG |= {"permute", "softmax", "squeeze", "stack", "sum", "transpose"}
 _ALONG |= {"unflatten", "unsqueeze"}
 
+#: The key of a kind of mistake, and the changed expression.
+Change = tuple[str, ast.AST]
+
 
 def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
     """Yield the changes of one expression, which is a part of another."""
     match node:
-        case ast.Constant(value) if type(value) is int and _is_axis(parent):
-            yield "axis", ast.Constant(value - 1)
-            yield "axis", ast.Constant(value + 1)
-        case ast.Compare(left, [op], comparators):
-            for kind, table in (("strict", _STRICT), ("turned", _REVERSED)):
-                if other := table.get(type(op)):
-                    yield kind, ast.Compare(left, [other()], comparators)
         case ast.Constant(value) if type(value) is int:
-            yield "one_off", ast.Constant(value - 1)
-            yield "one_off", ast.Constant(value + 1)
+            key = "axis" if _is_axis(parent) else "one_off"
+            yield key, ast.Constant(value - 1)
+            yield key, ast.Constant(value + 1)
         case ast.UnaryOp(ast.USub(), ast.Constant(value)):
             if type(value) is int:
-                for axis in (value - 1, value + 1):
+                for axis in (1 - value, -1 - value):
                     if axis:
-                        number = ast.Constant(axis)
-                        yield "axis", ast.UnaryOp(ast.USub(), number)
-        case ast.UnaryOp(ast.USub(), operand):
-            yield "sign", operand
-        case ast.UnaryOp(ast.Invert(), operand):
-            yield "not_inverted", operand
-        case ast.BinOp():
-            yield from _of_operation(node)
-        case ast.IfExp(_, body, orelse):
-            yield "branch", body
-            yield "branch", orelse
+                        yield "axis", ast.Constant(axis)
         case ast.If(_, statements, otherwise):
             for test in (ast.Constant(True), ast.Constant(False)):
                 yield "branch", ast.If(test, statements, otherwise)
@@ -191,13 +160,12 @@ def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
             yield from _of_arguments(node)
             detach = ast.Attribute(node, "detach", ast.Load())
             yield "partly_detached", ast.Call(detach, [], [])
-        case ast.Attribute(_, "inf"):
-            for high in (1.0, 10.0, 1e2, 1e3, 1e4, 1e9):
-                yield "finite_fill", ast.Constant(high)
-        case ast.Attribute(matrix, "mT" | "T"):
-            yield "transpose_left_out", matrix
-        case ast.Subscript(whole, ast.Slice()):
-            yield "slice_left_out", whole
+        case _:
+            text, parts = _in_letters(node)
+            for change in filter(None, _CHANGES.get(text, "").split("; ")):
+                key, _, new = change.partition(" ")
+                template = ast.parse(new, mode="eval").body
+                yield key, _Filled(parts).visit(template)
 
 
 def _is_axis(parent: ast.AST) -> bool:
@@ -210,90 +178,70 @@ def _is_axis(parent: ast.AST) -> bool:
     return False
 
 
-def _is_number(node: ast.expr) -> bool:
-    value = node.operand if isinstance(node, ast.UnaryOp) else node
-    return isinstance(value, ast.Constant)
+def _in_letters(node: ast.AST) -> tuple[str, dict[str, ast.expr]]:
+    """Return an expression with letters for its parts, and the parts."""
+    a, b = ast.Name("a"), ast.Name("b")
+    match node:
+        case ast.Compare(left, [op], [right]):
+            text = ast.unparse(ast.Compare(a, [op], [b]))
+            return text, {"a": left, "b": right}
+        case ast.BinOp(left, op, right):
+            return ast.unparse(ast.BinOp(a, op, b)), {"a": left, "b": right}
+        case ast.UnaryOp(op, operand):
+            return ast.unparse(ast.UnaryOp(op, a)), {"a": operand}
+        case ast.IfExp(_, body, orelse):
+            return "a if c else b", {"a": body, "b": orelse}
+        case ast.Attribute(owner, name):
+            return f"a.{name}", {"a": owner}
+        case ast.Subscript(whole, ast.Slice()):
+            return "a[:]", {"a": whole}
+    return "", {}
 
 
-def _of_operation(node: ast.BinOp) -> Iterator[Change]:
-    left, op, right = node.left, node.op, node.right
-    for side in (left, right):
-        if not isinstance(side, ast.Name):
-            continue
-        changes: list[tuple[str, ast.expr]] = []
-        if isinstance(op, ast.Sub):
-            for sign in (ast.Add(), ast.Sub()):
-                moved = ast.BinOp(side, sign, ast.Constant(1))
-                changes.append(("one_off", moved))
-        if "dim" in side.id:
-            half = ast.BinOp(side, ast.FloorDiv(), ast.Constant(2))
-            changes.append(("half", half))
-        for key, new in changes:
-            sides = (new, right) if side is left else (left, new)
-            yield key, ast.BinOp(sides[0], op, sides[1])
-    if other := _SIGN.get(type(op)):
-        yield "sign", ast.BinOp(left, other(), right)
-        yield "term_left_out", left
-        yield "term_left_out", right
-    if other := _INVERSE.get(type(op)):
-        yield "multiplied", ast.BinOp(left, other(), right)
-        yield "factor_left_out", left
-        yield "factor_left_out", right
-        yield "factor_twice", ast.BinOp(node, op, right)
-    if isinstance(op, ast.Pow):
-        yield "exponent_left_out", left
-    if isinstance(op, ast.FloorDiv | ast.Mod):
-        yield "factor_left_out", left
-        if isinstance(op, ast.FloorDiv):
-            yield "remainder", ast.BinOp(left, ast.Mod(), right)
-    if not isinstance(op, ast.Add | ast.Mult):
-        yield "order", ast.BinOp(right, op, left)
+class _Filled(ast.NodeTransformer):
+    """Put expressions in the place of letters."""
+
+    def __init__(self, parts: dict[str, ast.expr]) -> None:
+        self._parts = parts
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._parts[node.id]
 
 
 def _of_function(node: ast.Call) -> Iterator[Change]:
     """Yield calls of related functions, and the call left out."""
     func, args = node.func, node.args
-    if isinstance(func, ast.Name):
-        if func.id in ("min", "max"):
-            name = "max" if func.id == "min" else "min"
-            yield "extreme", _call(ast.Name(name, ast.Load()), node)
-        if func.id in ("min", "max", "abs", "int", "round"):
+    own = getattr(func, "id", None) or getattr(func, "attr", "")
+    owner = getattr(func, "value", None)
+    for key, names in _FAMILIES:
+        for name in names if own in names else ():
+            other: ast.expr = ast.Name(name, ast.Load())
+            if owner and not (name == "round" and isinstance(owner, ast.Name)):
+                other = ast.Attribute(owner, name, ast.Load())
+            new: ast.expr = ast.Call(other, args, node.keywords)
+            if name == "median":  # a pair of values and indices
+                new = ast.Attribute(new, "values", ast.Load())
+            if name != own:
+                yield key, new
+    modules = ("torch", "math", "F", "nn")
+    if owner is None:
+        if own in ("min", "max", "abs", "int", "round"):
             for arg in args:
                 yield "bound_left_out", arg
-    if not isinstance(func, ast.Attribute):
-        return
-    owner, own = func.value, func.attr
-    for key, names in _FAMILIES.items():
-        for name in names if own in names else ():
-            if name == "round" and isinstance(owner, ast.Name):
-                yield key, _call(ast.Name("round", ast.Load()), node)
-            elif name != own:
-                call = _call(ast.Attribute(owner, name, ast.Load()), node)
-                is_pair = name == "median"  # of values and indices
-                values = ast.Attribute(call, "values", ast.Load())
-                yield key, values if is_pair else call
-    modules = ("torch", "math", "F", "nn")
-    if not (isinstance(owner, ast.Name) and owner.id in modules):
+    elif not (isinstance(owner, ast.Name) and owner.id in modules):
         cast = own in ("to", "float", "double", "type_as")
         yield "cast_left_out" if cast else "step_left_out", owner
     elif args:
         yield "root_left_out" if own == "sqrt" else "step_left_out", args[0]
 
 
-def _call(func: ast.expr, node: ast.Call) -> ast.Call:
-    return ast.Call(func, node.args, node.keywords)
-
-
 def _of_arguments(node: ast.Call) -> Iterator[Change]:
     """Yield the call with arguments exchanged, or left out."""
     func, args, keywords = node.func, node.args, node.keywords
     is_range = isinstance(func, ast.Name) and func.id == "range"
-    for i, j in combinations(range(len(args)), 2):
-        if (
-            len(args) > 4
-            or is_range
-            or all(map(_is_number, (args[i], args[j])))
-        ):
+    few = args if len(args) <= 4 and not is_range else []
+    for i, j in combinations(range(len(few)), 2):
+        if all(map(_is_number, (args[i], args[j]))):
             continue  # the order of numbers is a shape, or an axis
         swapped = [*args]
         swapped[i], swapped[j] = args[j], args[i]
@@ -303,3 +251,8 @@ def _of_arguments(node: ast.Call) -> Iterator[Change]:
     for i in range(len(keywords)):
         rest = keywords[:i] + keywords[i + 1 :]
         yield "argument_left_out", ast.Call(func, args, rest)
+
+
+def _is_number(node: ast.expr) -> bool:
+    value = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(value, ast.Constant)

@@ -8,19 +8,17 @@ wrong condition only is no name: the answer behaves like it there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import chain, islice, takewhile
+from itertools import islice, takewhile
+from typing import Literal
 
 from attn.exercises.mistakes import Mistake
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.evidence import ENOUGH, Evidence, agree
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import input_size, named_tensors
-from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis import errors, mutants, result_changes
-from attn.grading.diagnosis.axes import special_case
 from attn.grading.diagnosis.input_changes import input_changes
 from attn.grading.diagnosis.kinds import Claim, Kind, Prediction, Words, kind
 
@@ -28,9 +26,10 @@ MOST_NAMES = 3  # for one answer
 KINDS = {**errors.KINDS, **result_changes.KINDS}
 
 # Kinds whose words may differ from case to case, and are named together.
-_JOINED = ("no_such_dtype", "half_precision", "no_gradient", "wrong_dtype")
+_JOINED = ("no_such_dtype", "no_gradient", "wrong_dtype")
 
 Name = Kind | Mistake
+_Alike = Literal["exactly", "in memory", "in numbers"]
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,6 @@ class Diagnosis:
             start = "in this case it behaves like"
         return start, " — or: ".join(x.name for x in self.names)
 
-    @property
-    def lines(self) -> list[str]:
-        """Return what the learner reads: the names, and a paragraph each."""
-        if not self.names:
-            return []
-        return [": ".join(self.headline), *(x.why for x in self.names)]
-
 
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return the names that explain all that was observed.
@@ -83,16 +75,13 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
         return Diagnosis((kind(error.kind),))
     if isinstance(error, OutOfTime | NotImplementedError):
         return Diagnosis()
-    listed = Listed(evidence)
-    if mistakes := listed.everywhere():
-        return Diagnosis(tuple(mistakes[:MOST_NAMES]))
-    for source in (_recognised, special_case, _other_input, _mutants):
+    for source in (_listed, _recognised, _other_input, _mutants):
         if names := source(evidence):
-            return Diagnosis(names)
-    return Diagnosis(tuple(listed.in_first_condition()), everywhere=False)
+            return Diagnosis(tuple(names))
+    return Diagnosis(tuple(_in_first_condition(evidence)), everywhere=False)
 
 
-def _recognised(evidence: Evidence) -> tuple[Name, ...]:
+def _recognised(evidence: Evidence) -> Sequence[Name]:
     """Return the first kind that is seen in every wrong case."""
     failures = evidence.failing.values()
     for key, test in KINDS.items():
@@ -104,30 +93,28 @@ def _recognised(evidence: Evidence) -> tuple[Name, ...]:
             continue
         common = [x for x in seen[0] if all(x in others for others in seen)]
         if key in _JOINED:
-            blanks = {
-                blank: " and ".join(sorted({x[0][blank] for x in seen}))
-                for blank in seen[0][0]
-            }
-            common = [blanks]
+            (blank,) = seen[0][0]
+            every = sorted({x[0][blank] for x in seen})
+            common = [{blank: " and ".join(every)}]
         if common:
             return (kind(key, **common[0]),)
     return ()
 
 
-def _other_input(evidence: Evidence) -> tuple[Name, ...]:
+def _other_input(evidence: Evidence) -> Sequence[Name]:
     """Return the first input for which the wrong result would be right."""
-    return tuple(islice(_true(evidence, input_changes(evidence)), 1))
+    return [*islice(_true(evidence, input_changes(evidence)), 1)]
 
 
-def _mutants(evidence: Evidence) -> tuple[Name, ...]:
+def _mutants(evidence: Evidence) -> Sequence[Name]:
     """Return the kinds of change of the solution that explain every case.
 
     One; two that cannot be told apart; none if there are more.
     """
-    names = tuple(_true(evidence, mutants.claims(evidence)))
+    names = [*_true(evidence, mutants.claims(evidence))]
     if kind("bound_left_out") in names:
         # What makes the other side small says less.
-        names = (kind("bound_left_out"),)
+        names = [kind("bound_left_out")]
     return names if len(names) <= 2 else ()
 
 
@@ -152,6 +139,12 @@ def _true(evidence: Evidence, claims: Iterable[Claim]) -> Iterator[Name]:
             yield x.name
 
 
+#: Of a case that lacks an input, a size, an axis or a place, or has another.
+_DOES_NOT_APPLY = (
+    *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError),
+)
+
+
 def _agrees(
     evidence: Evidence, predict: Prediction, cases: Iterable[int]
 ) -> bool:
@@ -161,10 +154,14 @@ def _agrees(
     is rounded in another way.
     """
     for i in cases:
-        predicted, observed = predict(i), [evidence.outcomes[i]]
+        try:
+            predicted = predict(i)
+        except _DOES_NOT_APPLY:
+            predicted = None
+        if predicted is None and i not in evidence.failing:
+            continue
+        observed = [evidence.outcomes[i]]
         if i not in evidence.failing:
-            if predicted is None:
-                continue
             observed.append(evidence.expected(i))
         case, rtol = evidence.case(i), evidence.oracle.rtol(i)
         if predicted is None or not any(
@@ -174,121 +171,85 @@ def _agrees(
     return True
 
 
-class Listed:
-    """The exercise's own list of mistakes, next to what was observed."""
+def _listed(evidence: Evidence) -> Sequence[Name]:
+    """Return the exercise's own mistakes that explain every case.
 
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
-        self.mistakes = evidence.exercise.mistakes
-        self.mistaken = evidence.oracle.mistaken
-        self.agrees = cache(self._agrees)
-        first = evidence.failures[0].case.condition
-        self._first_condition = [
-            i
-            for i in range(len(evidence.outcomes))
-            if evidence.case(i).condition == first
-        ]
+    The most alike count: with the same coins, and as large tensors. A mistake
+    in the numbers may also be made with less memory than on the list.
+    """
+    cases = _cheap_first(evidence, [*evidence.failing, *evidence.passing])
 
-    def _agrees(
-        self,
-        mistake: Mistake,
-        i: int,
-        memory: bool = True,
-        rtol: float | None = None,
-    ) -> bool:
-        """Return whether a mistake gives in a case what the answer gives.
+    def explains(x: Mistake, alike: _Alike) -> bool:
+        """Compare first where a mistake need not be run."""
+        kept = len(evidence.oracle.kept.get(x, ()))
+        ordered = sorted(cases, key=lambda i: i >= kept)
+        return all(_is_made(evidence, x, i, alike) for i in ordered)
 
-        Args:
-            mistake: the mistake.
-            i: the case.
-            memory: whether it must hold as much memory, too.
-            rtol: what is forgiven to coins, instead of the case's own.
-        """
-        evidence, case = self.evidence, self.evidence.case(i)
-        outcome, mistaken = evidence.outcomes[i], self.mistaken(mistake, i)
-        effect = mistaken.side_effect
-        if not memory and effect and effect.kind == "memory":
-            mistaken = replace(mistaken, side_effect=outcome.side_effect)
-        case = case if rtol is None else replace(case, rtol=rtol)
-        return agree(outcome, mistaken, case, evidence.oracle.rtol(i))
-
-    def everywhere(self) -> list[Mistake]:
-        """Return the mistakes that explain every case.
-
-        A mistake in the numbers may be made with less memory than on the
-        list: that counts when nothing else does. Of several, those count
-        whose largest tensors are as large, then those with the same coins.
-        """
-        wrong, right = self.evidence.failing.keys(), self.evidence.passing
-        # Those that in_first_condition compares: a mistake runs there once.
-        first = wrong & self._first_condition
-        cases = self._cheap_first(first, wrong - first, right)
-
-        def explains(x: Mistake, memory: bool, rtol: float | None) -> bool:
-            """Compare first where a mistake need not be run."""
-            kept = len(self.evidence.oracle.kept.get(x, []))
-            ordered = sorted(cases, key=lambda i: i >= kept)
-            return all(self.agrees(x, i, memory, rtol) for i in ordered)
-
-        for memory in (True, False):
-            found = [x for x in self.mistakes if explains(x, memory, None)]
-            same_coins = partial(explains, memory=memory, rtol=0.0)
-            for test in (self._is_as_large, same_coins):
-                if len(found) > 1:
-                    found = [x for x in found if test(x)] or found
-            if found:
-                return found
-        return []
-
-    def _is_as_large(self, mistake: Mistake) -> bool:
-        """Return whether its largest tensors are as large as the answer's."""
-        return all(
-            _largest(self.mistaken(mistake, i)) == _largest(f.outcome)
-            for i, f in self.evidence.failing.items()
-        )
-
-    def _cheap_first(self, *cases: Iterable[int]) -> list[int]:
-        """Sort each group by size; those that measure memory come last."""
-        case = self.evidence.case
-        small = (
-            sorted(x, key=lambda i: (input_size(case(i)), i)) for x in cases
-        )
-        return sorted(
-            chain(*small), key=lambda i: case(i).max_live is not None
-        )
-
-    def in_first_condition(self) -> list[Mistake]:
-        """Return the mistake that explains the first wrong condition.
-
-        The one that explains most wrong cases; or several that explain as
-        many.
-        """
-        evidence, cases = self.evidence, self._first_condition
-        outputs = [evidence.outcomes[i].output for i in cases]
-        # A few elements prove nothing; nor does NaN, which any may give.
-        tensors = [x for _, x in named_tensors(outputs)]
-        if sum(int((~x.isnan()).sum()) for x in tensors) < ENOUGH:
-            return []
-        if evidence.case(cases[0]).max_live is not None:
-            cases = self._cheap_first(evidence.passing, cases)
-        else:  # in the order of everywhere, which has run the first
-            wrong = evidence.failing.keys() & cases
-            cases = self._cheap_first(wrong, {*cases} - wrong)
-        agreeing = {
-            x: sum(self.agrees(x, i) for i in evidence.failing)
-            for x in self.mistakes
-            if all(self.agrees(x, i) for i in cases)
-            and any(self._is_wrong(x, i) for i in cases)
-        }
-        most = max(agreeing.values(), default=0)
-        best = [x for x, explained in agreeing.items() if explained == most]
-        return best if len(best) <= MOST_NAMES else []
-
-    def _is_wrong(self, mistake: Mistake, i: int) -> bool:
-        mistaken, right = self.mistaken(mistake, i), self.evidence.expected(i)
-        return not agree(mistaken, right, self.evidence.case(i))
+    for alike in ("exactly", "in memory", "in numbers"):
+        found = [x for x in evidence.exercise.mistakes if explains(x, alike)]
+        if found:
+            return found[:MOST_NAMES]
+    return ()
 
 
-def _largest(outcome: Outcome) -> int:
-    effect = outcome.side_effect
-    return math.prod(effect.largest) if effect else 0
+def _in_first_condition(evidence: Evidence) -> Sequence[Name]:
+    """Return the mistake that explains the first wrong condition.
+
+    The one that explains most wrong cases; or several that explain as many.
+    """
+    first = evidence.failures[0].case.condition
+    ran = range(len(evidence.outcomes))
+    cases = [i for i in ran if evidence.case(i).condition == first]
+    # A few elements prove nothing; nor does NaN, which any may give.
+    outputs = [evidence.outcomes[i].output for i in cases]
+    tensors = [x for _, x in named_tensors(outputs)]
+    if sum(int((~x.isnan()).sum()) for x in tensors) < ENOUGH:
+        return ()
+    if evidence.case(cases[0]).max_live is not None:
+        cases += evidence.passing
+    cases = _cheap_first(evidence, cases)
+    explained = {
+        x: sum(_is_made(evidence, x, i) for i in evidence.failing)
+        for x in evidence.exercise.mistakes
+        if all(_is_made(evidence, x, i) for i in cases)
+        and any(_is_wrong(evidence, x, i) for i in cases)
+    }
+    most = max(explained.values(), default=0)
+    best = [x for x, count in explained.items() if count == most]
+    return best if len(best) <= MOST_NAMES else ()
+
+
+def _cheap_first(evidence: Evidence, cases: Iterable[int]) -> list[int]:
+    """Sort cases: wrong ones and small ones first, last those that measure
+    memory. Of the wrong ones, the first condition is run in any case.
+    """
+    first = evidence.failures[0].case.condition
+
+    def cost(i: int) -> tuple[bool, bool, bool, int, int]:
+        case = evidence.case(i)
+        is_right, is_later = i not in evidence.failing, case.condition != first
+        size = input_size(case)
+        return case.max_live is not None, is_right, is_later, size, i
+
+    return sorted(cases, key=cost)
+
+
+def _is_made(
+    evidence: Evidence, mistake: Mistake, i: int, alike: _Alike = "in memory"
+) -> bool:
+    """Return whether a mistake gives in a case what the answer gives."""
+    case, outcome = evidence.case(i), evidence.outcomes[i]
+    mistaken = evidence.oracle.mistaken(mistake, i)
+    one, other = outcome.side_effect, mistaken.side_effect
+    if alike == "exactly":
+        case = replace(case, rtol=0.0)  # forgives no coins
+        if len({math.prod(x.largest) for x in (one, other) if x}) > 1:
+            return False
+    elif alike == "in numbers" and other and other.kind == "memory":
+        mistaken = replace(mistaken, side_effect=one)
+    return agree(outcome, mistaken, case, evidence.oracle.rtol(i))
+
+
+def _is_wrong(evidence: Evidence, mistake: Mistake, i: int) -> bool:
+    mistaken = evidence.oracle.mistaken(mistake, i)
+    return not agree(mistaken, evidence.expected(i), evidence.case(i))

@@ -10,7 +10,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Number
 from typing import Any
 
@@ -70,213 +69,76 @@ class Parts:
     details: str = ""
 
 
-class Refusal:
-    """A wrong answer in words.
+def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
+    """Return a refusal in about five lines, at most twelve, and in parts.
 
     Args:
         evidence: all that was observed.
         diagnosis: the names that explain it, if there are any.
     """
+    shown = most_telling(evidence.failures)
+    problem, returns = shown.problem, evidence.exercise.returns
+    place, sentences = _without_a_name(evidence, diagnosis, shown)
+    what, *more = _what(evidence, shown)
+    if shown.outcome.error and not diagnosis.name:
+        more += _expected(evidence, shown)
+    inputs, found, matrix = _inputs(evidence, shown), [], None
+    start = f"wrong when {shown.case.condition}: {what}"
+    lines = [start, *more, *inputs]
+    if problem.wrong is not None:
+        difference = problem.wrong, problem.got, problem.expected
+        what = f"{problem.part.name(returns)} {problem.message}"
+        if problem.wrong.numel() > 1:
+            what += f" in {how_many(problem.wrong)}"
+        found = elements(*difference, 4)
+        matrix = grid(problem.wrong, problem.got)
+        lines += [] if diagnosis.names else listing(*difference, 4)
+    whys = [x.why for x in diagnosis.names]
+    if whys:
+        label, title = diagnosis.headline
+        first, asked = [f"{label}: {title}"], question(whys[0])
+        lines += place
+        is_long = len(whys) > 1 or _count([*first, *lines, whys[0]]) > _USUAL
+        last = [asked if is_long else whys[0]]
+    else:
+        notes = getattr(shown.outcome.error, "__notes__", [])
+        first, last = place, [*notes, *sentences][:1]
+        label, title, asked = "", "".join(place), "".join(last)
+    details = [
+        *_everything(evidence, shown),
+        *place,
+        *sentences,
+        *_printed(shown),
+    ]
+    parts = Parts(
+        title or what,
+        label,
+        asked,
+        shown.case.condition,
+        what if title else "",
+        tuple(more),
+        tuple(found),
+        matrix,
+        "".join(inputs).strip(),
+        "\n".join([*whys, *details]),
+    )
+    return _fitting([*first, *lines, *last]), parts
 
-    def __init__(self, evidence: Evidence, diagnosis: Diagnosis) -> None:
-        self._evidence, self._diagnosis = evidence, diagnosis
-        self._exercise = evidence.exercise
-        self._shown = most_telling(evidence.failures)
 
-    @property
-    def message(self) -> str:
-        """The refusal in about five lines, and at most twelve."""
-        if self.is_stub:
-            return (
-                "not written yet: the stub still raises NotImplementedError. "
-                f'hint("{self._exercise.id}") gives a hint.'
-            )
-        lines = [*self._difference(), *self._inputs]
-        if not self._diagnosis.names:
-            problem, place = self._shown.problem, self._places[:1]
-            if problem.wrong is not None:
-                lines += listing(
-                    problem.wrong, problem.got, problem.expected, 4
-                )
-            return _fitting([*place, *lines, *self._pointer])
-        name, text, *more = self._diagnosis.lines
-        lines = [name, *lines]
-        if not self._diagnosis.everywhere:
-            lines += self._places[:1]
-        if more or _count([*lines, text]) > _USUAL:
-            text = question(text)
-        return _fitting([*lines, text])
-
-    @property
-    def details(self) -> str:
-        """The refusal with all that is known."""
-        if not (parts := self.parts):
-            return ""
-        name = f"{parts.label}: {parts.title}\n" if parts.label else ""
-        return name + parts.details
-
-    @cached_property
-    def parts(self) -> Parts | None:
-        """The refusal in parts; None for a stub."""
-        if self.is_stub:
-            return None
-        problem, found, matrix = self._shown.problem, [], None
-        what, *more = self._what()
-        if problem.wrong is not None:
-            what = f"{problem.part.name(self._exercise.returns)} "
-            what += problem.message
-            if problem.wrong.numel() > 1:
-                what += f" in {how_many(problem.wrong)}"
-            found = elements(problem.wrong, problem.got, problem.expected, 4)
-            matrix = grid(problem.wrong, problem.got)
-        label, title, pointer = "", "".join(self._places[:1]), self._pointer
-        explained = self._diagnosis.lines[1:]
-        if explained:
-            label, title = self._diagnosis.headline
-            pointer = [question(explained[0])]
-        return Parts(
-            title or what,
-            label,
-            "".join(pointer),
-            self._shown.case.condition,
-            what if title else "",
-            tuple(more),
-            tuple(found),
-            matrix,
-            "".join(self._inputs).strip(),
-            "\n".join([*explained, *self._everything()]),
-        )
-
-    @property
-    def is_stub(self) -> bool:
-        """Tell a stub, in which nothing has been written, from an answer."""
-        error = self._evidence.failures[0].outcome.error
-        return isinstance(error, NotImplementedError)
-
-    @cached_property
-    def _places(self) -> list[str]:
-        return places(self._evidence, self._shown) if self._has_place else []
-
-    @cached_property
-    def _about(self) -> list[str]:
-        return about(self._evidence, self._shown) if self._has_place else []
-
-    @property
-    def _has_place(self) -> bool:
-        by_chance = self._shown.problem.kind == "random"
-        return not self._diagnosis.name and not by_chance
-
-    @property
-    def _pointer(self) -> list[str]:
-        """The sentence that helps most where there is no name, if any."""
-        notes = getattr(self._shown.outcome.error, "__notes__", [])
-        rest = self._places[1:]
-        return [*notes, *self._properties(), *rest, *self._about][:1]
-
-    def _difference(self) -> list[str]:
-        """Return the condition and what is wrong in it, an error in short."""
-        what, *more = self._what()
-        return [f"wrong when {self._shown.case.condition}: {what}", *more]
-
-    def _what(self) -> list[str]:
-        shown, problem = self._shown, self._shown.problem
-        what, *more = problem.text(self._exercise.returns).splitlines()
-        if shown.outcome.error is None:
-            return [what, *more]
-        what = textwrap.shorten(what, 130, placeholder=" …")
-        more = [x if len(x) <= 76 else f"{x[:74]} …" for x in more[:1]]
-        is_named = bool(self._diagnosis.name)
-        return [what, *more, *([] if is_named else self._expected())]
-
-    def _expected(self) -> list[str]:
-        """Say what an answer that raised an error should have returned."""
-        output = self._evidence.expected(self._shown.index).output
-        if not self._shown.problem.message.startswith("it raised"):
-            return []  # it says so itself
-        if isinstance(output, dict):
-            errors = {k: x for k, x in output.items() if "Error" in str(x)}
-            output = [f"{k}: {x}" for k, x in errors.items()] or output
-        entries, names = [output], [""]
-        if isinstance(output, tuple | list):
-            entries = [*output]
-            names = [*self._exercise.returns] or [""] * len(output)
-        pairs = zip(names, entries, strict=False)
-        text = ", ".join(brief(n, x).strip() for n, x in pairs)
-        return [f"  expected: {textwrap.shorten(text, 130, placeholder=' …')}"]
-
-    def _everything(self) -> Iterable[str]:
-        shown, problem = self._shown, self._shown.problem
-        conditions = [x.condition for x in self._evidence.oracle.cases]
-        first = self._evidence.failures[0].case.condition
-        if passed := dict.fromkeys(conditions[: conditions.index(first)]):
-            yield "right so far: " + "; ".join(passed)
-        text = problem.text(self._exercise.returns)
-        yield f"wrong when {shown.case.condition}: {text}"
-        if shown.outcome.error:
-            yield from self._expected()
-        yield from self._arguments()
-        if problem.wrong is not None:
-            yield from difference_lines(
-                problem.wrong, problem.got, problem.expected
-            )
-        yield from [*self._places, *self._about, *self._properties()]
-        if printed := shown.outcome.printed.strip().splitlines():
-            yield "what it printed there:"
-            yield from (f"  | {line[:70]}" for line in printed[:20])
-            if len(printed) > 20:
-                yield f"  | … {len(printed) - 20} more lines"
-
-    @property
-    def _inputs(self) -> list[str]:
-        """The failing input in one line; a long one lacks tensors."""
-        case, more = self._shown.case, ""
-        inputs = {
-            n: x
-            for n, x in self._exercise.inputs(case).items()
-            if x is not None and not isinstance(x, torch.Generator)
-        }
-        start = f"  {self._made}: " if case.init else "  "
-        while True:
-            words = [brief(n, x) for n, x in inputs.items()]
-            line = f"{start}{', '.join(words)}{more}"
-            tensors = [n for n, x in inputs.items() if isinstance(x, Tensor)]
-            if len(line) <= WIDTH - 2 or not tensors:
-                return [line] if len(wrapped(line, "  ")) <= 2 else []
-            del inputs[tensors[-1]]
-            more = ", …" if len(inputs) else "…"
-
-    def _arguments(self) -> Iterator[str]:
-        """Yield the failing input, one argument a line, and earlier calls."""
-        case, inputs = self._shown.case, self._exercise.inputs
-        if case.init:
-            yield f"  {self._made}"
-        for earlier in case.before:
-            words = ", ".join(
-                brief(n, x)
-                for n, x in inputs(earlier).items()
-                if x is None or isinstance(x, Tensor | Number)
-            )
-            b = "b " if earlier.another else ""
-            yield f"  {b}called earlier with  {words}"
-        width = max([8, *map(len, inputs(case))])
-        for n, x in inputs(case).items():
-            yield f"  {n:<{width}}  {describe(x)}"
-
-    @property
-    def _made(self) -> str:
-        init = self._shown.case.init or {}
-        words = ", ".join(f"{k}={v!r}" for k, v in init.items())
-        return f"{self._exercise.name}({words})"
-
-    def _properties(self) -> list[str]:
-        """Return the claims about right results that do not hold."""
-        shown, tensors = self._shown, named_tensors(self._shown.outcome.output)
-        if not self._has_place or shown.outcome.error:
-            return []
-        if any(not x.is_meta and bool(x.isnan().any()) for _, x in tensors):
-            return []  # of NaN nothing holds
-        claims = self._exercise.properties
-        return [x.says for x in claims if not _holds(x.holds, shown)]
+def _without_a_name(
+    evidence: Evidence, diagnosis: Diagnosis, shown: Failure
+) -> tuple[list[str], list[str]]:
+    """Return a place, and other sentences, the most helpful first."""
+    if diagnosis.name or shown.problem.kind == "random":
+        return [], []
+    found, claims = places(evidence, shown), evidence.exercise.properties
+    output = [x for _, x in named_tensors(shown.outcome.output)]
+    if shown.outcome.error or any(
+        not x.is_meta and bool(x.isnan().any()) for x in output
+    ):
+        claims = ()  # of NaN nothing holds
+    broken = [x.says for x in claims if not _holds(x.holds, shown)]
+    return found[:1], [*broken, *found[1:], *about(evidence, shown)]
 
 
 def _holds(holds: Any, failure: Failure) -> bool:
@@ -284,6 +146,96 @@ def _holds(holds: Any, failure: Failure) -> bool:
         return bool(holds(failure.case, failure.outcome.output))
     except Exception:  # a claim about a result of another shape
         return True
+
+
+def _what(evidence: Evidence, shown: Failure) -> list[str]:
+    """Return what is wrong; an error in short."""
+    what, *more = shown.problem.text(evidence.exercise.returns).splitlines()
+    if shown.outcome.error is None:
+        return [what, *more]
+    more = [x if len(x) <= 76 else f"{x[:74]} …" for x in more[:1]]
+    return [textwrap.shorten(what, 130, placeholder=" …"), *more]
+
+
+def _expected(evidence: Evidence, shown: Failure) -> list[str]:
+    """Say what an answer that raised an error should have returned."""
+    output = evidence.expected(shown.index).output
+    if not shown.problem.message.startswith("it raised"):
+        return []  # it says so itself
+    if isinstance(output, dict):
+        errors = {k: x for k, x in output.items() if "Error" in str(x)}
+        output = [f"{k}: {x}" for k, x in errors.items()] or output
+    entries, names = [output], [""]
+    if isinstance(output, tuple | list):
+        entries = [*output]
+        names = [*evidence.exercise.returns] or [""] * len(output)
+    pairs = zip(names, entries, strict=False)
+    text = ", ".join(brief(n, x).strip() for n, x in pairs)
+    return [f"  expected: {textwrap.shorten(text, 130, placeholder=' …')}"]
+
+
+def _inputs(evidence: Evidence, shown: Failure) -> list[str]:
+    """Return the failing input in one line; a long one lacks tensors."""
+    exercise, case, more = evidence.exercise, shown.case, ""
+    inputs = {
+        n: x
+        for n, x in exercise.inputs(case).items()
+        if x is not None and not isinstance(x, torch.Generator)
+    }
+    start = f"  {_made(evidence, shown)}: " if case.init else "  "
+    while True:
+        words = [brief(n, x) for n, x in inputs.items()]
+        line = f"{start}{', '.join(words)}{more}"
+        tensors = [n for n, x in inputs.items() if isinstance(x, Tensor)]
+        if len(line) <= WIDTH - 2 or not tensors:
+            return [line] if len(wrapped(line, "  ")) <= 2 else []
+        del inputs[tensors[-1]]
+        more = ", …" if len(inputs) else "…"
+
+
+def _made(evidence: Evidence, shown: Failure) -> str:
+    init = shown.case.init or {}
+    words = ", ".join(f"{k}={v!r}" for k, v in init.items())
+    return f"{evidence.exercise.name}({words})"
+
+
+def _everything(evidence: Evidence, shown: Failure) -> Iterator[str]:
+    """Yield what was tried, what is wrong, the inputs and the difference."""
+    problem, inputs = shown.problem, evidence.exercise.inputs
+    conditions = [x.condition for x in evidence.oracle.cases]
+    first = evidence.failures[0].case.condition
+    if passed := dict.fromkeys(conditions[: conditions.index(first)]):
+        yield "right so far: " + "; ".join(passed)
+    text = problem.text(evidence.exercise.returns)
+    yield f"wrong when {shown.case.condition}: {text}"
+    if shown.outcome.error:
+        yield from _expected(evidence, shown)
+    if shown.case.init:
+        yield f"  {_made(evidence, shown)}"
+    for earlier in shown.case.before:
+        words = ", ".join(
+            brief(n, x)
+            for n, x in inputs(earlier).items()
+            if x is None or isinstance(x, Tensor | Number)
+        )
+        b = "b " if earlier.another else ""
+        yield f"  {b}called earlier with  {words}"
+    width = max([8, *map(len, inputs(shown.case))])
+    for n, x in inputs(shown.case).items():
+        yield f"  {n:<{width}}  {describe(x)}"
+    if problem.wrong is not None:
+        yield from difference_lines(
+            problem.wrong, problem.got, problem.expected
+        )
+
+
+def _printed(shown: Failure) -> Iterator[str]:
+    """Yield what an answer printed, its first lines."""
+    if printed := shown.outcome.printed.strip().splitlines():
+        yield "what it printed there:"
+        yield from (f"  | {line[:70]}" for line in printed[:20])
+        if len(printed) > 20:
+            yield f"  | … {len(printed) - 20} more lines"
 
 
 def most_telling(failures: list[Failure]) -> Failure:
@@ -302,13 +254,9 @@ def most_telling(failures: list[Failure]) -> Failure:
         wrong = failure.problem.wrong
         return wrong is None or wrong.numel() >= _FEW
 
-    first = failures[0].case.condition
-    for condition in dict.fromkeys(f.case.condition for f in failures):
-        own = [f for f in failures if f.case.condition == condition]
-        if telling := [f for f in own if is_telling(f)]:
-            return min(telling, key=cost)
-    own = [f for f in failures if f.case.condition == first]
-    return min(own, key=lambda f: input_size(f.case))
+    telling = [f for f in failures if is_telling(f)] or failures
+    first = telling[0].case.condition
+    return min((f for f in telling if f.case.condition == first), key=cost)
 
 
 def question(text: str) -> str:

@@ -11,8 +11,7 @@ from torch import nn
 
 from attn.exercises.spec import Case, find
 from attn.grading.checks.run import run
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 
 X = torch.arange(6.0).reshape(2, 3)
 CASE = Case("anything", (X,))

@@ -13,8 +13,7 @@ from torch import nn
 
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.oracle import Oracle
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 
 HEADS, SDP = "mha-MultiHeadAttention", "sdp-attention"
 Heads, attention = solution(find(HEADS)), solution(find(SDP))

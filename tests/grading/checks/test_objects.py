@@ -10,8 +10,7 @@ from torch import nn
 from attn.exercises.spec import Case, find
 from attn.grading.checks.objects import held_memory, parameters
 from attn.grading.checks.run import run
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 
 CACHE, NO_ROPE = "cache-StaticCache", "iface-NoRope"
 Cache, NoRope = solution(find(CACHE)), solution(find(NO_ROPE))

@@ -19,8 +19,24 @@ def with_mistakes(exercise_id, *edits):
     return exercise
 
 
+def edited(exercise_id, edit):
+    """Return the solution with an edit applied, or another answer's text."""
+    namespace, right = (
+        find(exercise_id).namespace,
+        sources.solution(exercise_id),
+    )
+    return Variant("edited", edit, "test", right, namespace).answer
+
+
 def judged(exercise_id, edit):
     """Judge a solution with an edit applied, or another answer's text."""
-    exercise, right = find(exercise_id), sources.solution(exercise_id)
-    variant = Variant("edited", edit, "test", right, exercise.namespace)
-    return judge(exercise, variant.answer)
+    return judge(find(exercise_id), edited(exercise_id, edit))
+
+
+def unlisted(exercise_id, name):
+    """Return an exercise without a mistake of its list, and that mistake."""
+    exercise = replace(find(exercise_id))
+    (mistake,) = [x for x in exercise.mistakes if x.name.startswith(name)]
+    others = [x for x in exercise.mistakes if x is not mistake]
+    exercise.__dict__["mistakes"] = others
+    return exercise, mistake

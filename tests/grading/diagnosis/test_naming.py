@@ -6,23 +6,18 @@ import torch
 from attn.exercises.spec import find
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import mutation_score
-from tests.grading.diagnosis.own_mistakes import with_mistakes
+from attn.grading.diagnosis.judge import judge, mutation_score
+from tests.grading.diagnosis.own_mistakes import (
+    edited,
+    judged,
+    with_mistakes,
+)
 
 NAMED = "this looks like: "
 
 
-def first_line(verdict):
-    return verdict.message.splitlines()[0]
-
-
 TILED = "return torch.cat([x] * n_rep, dim=-3)"
 TILED_TOO = "return x.repeat(*[1] * (x.dim() - 3), n_rep, 1, 1)"
-
-
-def tiled(x, n_rep):
-    return torch.cat([x for _ in range(n_rep)], dim=-3)
 
 
 def test_a_slot_too_many_is_named_whichever_page_minus_one_is():
@@ -30,8 +25,7 @@ def test_a_slot_too_many_is_named_whichever_page_minus_one_is():
         "- block_table.clamp(min=0).long()\n+ block_table.long()\n"
         "- < seq_len[:, None]\n+ <= seq_len[:, None]"
     )
-    own = with_mistakes("serve-paged_attention", ("own", edit)).mistakes[0]
-    verdict = judge(find("serve-paged_attention"), own.answer)
+    verdict = judged("serve-paged_attention", edit)
     assert verdict.mistake == "One slot too many"
 
 
@@ -47,24 +41,22 @@ def test_mutation_testing_runs_the_cases_that_tell_two_mistakes_apart():
     ran = [run_all(x.answer, oracle, quick=True) for x in exercise.mistakes]
     assert len({len(x) for x in ran[:2]}) == 1
     assert all(len(failures(oracle, x)) == 1 for x in ran)
-    score = mutation_score(exercise, quick=True)
-    assert not score.failures and score.named == 3
+    score = mutation_score(exercise)
+    assert not score.failures and score.counts[:3] == (3, 3, 3)
 
 
 def test_mistakes_that_cannot_be_told_apart_are_all_said():
     exercise = with_mistakes("gqa-repeat_kv", ("A", TILED), ("B", TILED_TOO))
-    verdict = judge(exercise, tiled)
-    assert first_line(verdict) == NAMED + "A — or: B"
+    verdict = judge(exercise, edited("gqa-repeat_kv", TILED))
+    assert verdict.message.startswith(f"{NAMED}A — or: B\n")
     assert "Why A?" in verdict.message and "Why B?" in verdict.details
 
 
 def test_a_mistake_of_one_special_case_is_no_name():
-    def nothing_moves_with_one_head(weight, num_heads):
-        pairs = weight.unflatten(0, (num_heads, -1, 2))
-        return pairs.transpose(0, 1).flatten(0, 2)
-
     exercise = with_mistakes("rope-permute_weights", ("A", "return weight"))
-    verdict = judge(exercise, nothing_moves_with_one_head)
+    nothing_moves_with_one_head = "- transpose(1, 2)\n+ transpose(0, 1)"
+    answer = edited("rope-permute_weights", nothing_moves_with_one_head)
+    verdict = judge(exercise, answer)
     assert NAMED + "A" not in verdict.message
     assert "in this case it behaves like: A" in verdict.message
 
@@ -86,12 +78,10 @@ def test_the_same_error_text_is_not_the_same_mistake():
 
 
 def test_the_exercises_own_mistake_comes_before_a_kind():
-    def numbers(q_len, kv_len, q_offset=0):
-        return torch.ones(q_len, kv_len).tril(q_offset)
-
+    code = "return torch.ones(q_len, kv_len).tril(q_offset)"
+    numbers = edited("mask-causal", code)
     kind = judge(with_mistakes("mask-causal"), numbers)
     assert kind.mistake == "Numbers instead of True and False"
-    code = "return torch.ones(q_len, kv_len).tril(q_offset)"
     own = judge(with_mistakes("mask-causal", ("Own", code)), numbers)
     assert own.mistake == "Own"
 

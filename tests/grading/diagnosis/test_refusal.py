@@ -1,6 +1,5 @@
 """A refusal is read in five seconds, and why() says the rest."""
 
-import inspect
 import random
 import re
 import statistics
@@ -17,8 +16,7 @@ from attn.grading.checks.evidence import Failure
 from attn.grading.checks.failures import run_all
 from attn.grading.checks.run import Outcome
 from attn.grading.checks.show import brief, describe, wrapped
-from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.judge import judge, solution
 from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle
 
@@ -125,17 +123,6 @@ def test_claims_about_right_results_say_nothing_of_nan():
     verdict = judge(exercise, answer)
     for claim in exercise.properties:
         assert claim.says not in verdict.message + verdict.details
-
-
-def test_an_input_that_is_always_there_distinguishes_nothing():
-    """A kernel's launch has defaults; the kernel has all its arguments."""
-    exercise = find("bwd-dq_kernel")
-    for case in exercise.generate(0):
-        missing = exercise.parameters.keys() - exercise.inputs(case).keys()
-        defaults = {exercise.parameters[n].default for n in missing}
-        assert inspect.Parameter.empty not in defaults - {
-            exercise.parameters["kernel"].default
-        }
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A mistake that is on no list gets a true name, or none."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -10,6 +9,7 @@ from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutants import mutants
+from tests.grading.diagnosis.own_mistakes import unlisted
 
 #: Listed mistakes, and a name that is false, or true, when no list has them.
 FALSE = """
@@ -44,12 +44,9 @@ def rows(table, more):
     ]
 
 
-def unlisted(exercise_id, name):
+def name_of(exercise_id, mistake):
     """Return the name that a listed mistake gets when it is on no list."""
-    exercise = replace(find(exercise_id))
-    (mistake,) = [x for x in exercise.mistakes if x.name.startswith(name)]
-    others = [x for x in exercise.mistakes if x is not mistake]
-    exercise.__dict__["mistakes"] = others
+    exercise, mistake = unlisted(exercise_id, mistake)
     return judge(exercise, mistake.answer).mistake or ""
 
 
@@ -57,22 +54,34 @@ def unlisted(exercise_id, name):
     ("exercise_id", "mistake", "name"), rows(FALSE, MORE_FALSE)
 )
 def test_a_false_name_is_not_given(exercise_id, mistake, name):
-    assert name not in unlisted(exercise_id, mistake)
+    assert name not in name_of(exercise_id, mistake)
 
 
 @pytest.mark.parametrize(
     ("exercise_id", "mistake", "name"), rows(TRUE, MORE_TRUE)
 )
 def test_a_true_name_is_given(exercise_id, mistake, name):
-    assert name in unlisted(exercise_id, mistake)
+    assert name in name_of(exercise_id, mistake)
 
 
-def test_a_change_without_an_end_is_stopped_by_its_turns():
+@pytest.mark.parametrize(
+    ("exercise_id", "condition"),
+    [
+        ("serve-match_prefix", "the prompt is cached whole"),
+        ("pos-alibi_slopes", "the number of heads is another power of two"),
+    ],
+)
+def test_a_change_without_an_end_is_stopped_by_its_turns(
+    exercise_id, condition
+):
     """Each would take five seconds of the learner's, and there are many."""
-    oracle = Oracle(find("serve-match_prefix"), 0)
-    conditions = [case.condition for case in oracle.cases]
-    i = conditions.index("the prompt is cached whole")
-    errors = [oracle.run(x, i).error for x in mutants(oracle.exercise)]
+    oracle = Oracle(find(exercise_id), 0)
+    errors = [
+        oracle.run(x, i).error
+        for x in mutants(oracle.exercise)
+        for i, case in enumerate(oracle.cases)
+        if case.condition == condition
+    ]
     assert any(isinstance(x, OverflowError) for x in errors)
     assert not any(isinstance(x, OutOfTime) for x in errors)
 

@@ -10,98 +10,50 @@ from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.where import about, describe_indices, places
+from tests.grading.diagnosis.own_mistakes import edited
 
 
-def right(exercise_id):
-    return find(exercise_id).reference
-
-
-def spoiled(change):
-    """Return an attention with another result."""
-
-    def answer(query, key, value, scale=None):
-        scale = query.shape[-1] ** -0.5 if scale is None else scale
-        scores = (query @ key.mT * scale).double()
-        out = (scores.softmax(-1) @ value.double()).to(value.dtype)
-        return change(out.clone())
-
-    return answer
-
-
-def last_query(out):
-    out[..., -1, :] += 1 + torch.arange(out.shape[-1]) ** 2
-    return out
-
-
-def other_features(out):
-    out[..., 1::2] = out[..., 1::2].sin() * 3 + 0.1
-    return out
-
-
-def swapped_heads(x, n_rep):
-    y = x.repeat_interleave(n_rep, -3).clone()
-    return y[..., torch.arange(y.shape[-3]).roll(1), :, :]
-
-
-def square_only(q_len, kv_len, q_offset=0):
-    mask = right("mask-causal")(q_len, kv_len, q_offset)
-    return mask if q_len == kv_len else ~mask
-
-
-def other_lse(first, second):
-    out, lse = right("flash-merge_states")(first, second)
-    return out, lse.sin()
-
-
-def int32(*args, **kwargs):
-    size = right("gqa-kv_cache_bytes")(*args, **kwargs)
-    return (size + 2**31) % 2**32 - 2**31
-
-
-def of_three_axes(weight, num_heads):
-    if weight.dim() == 2:
-        raise ValueError("no")
-    return weight.unflatten(0, (num_heads, -1, 2)).mT.flatten()
-
-
-class Forgets(right("mha-MultiHeadAttention")):
+class Forgets(find("mha-MultiHeadAttention").reference):
     def forward(self, x, kv_input=None, attn_mask=None):
         mask = attn_mask if kv_input is None else None
         return super().forward(x, kv_input, mask) + 0
 
 
-class Cut(right("gqa-GroupedQueryAttention")):
+class Cut(find("gqa-GroupedQueryAttention").reference):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.v_proj.register_forward_hook(lambda _m, _x, y: y.detach())
 
 
+OUT = "- return softmax(scores) @ value\n+ out = softmax(scores) @ value\n+ "
+LAST_QUERY = "out[..., -1, :] += 1 + torch.arange(out.shape[-1]) ** 2"
+FEATURES = "out[..., 1::2] = out[..., 1::2].sin() * 3 + 0.1"
 ATTENTION = "sdp-attention"
-#: Wrong answers, and what is said of them.
+INT32 = "(elements * dtype.itemsize + 2**31) % 2**32 - 2**31"
+#: Answers, or edits of the solution, and what is said of them.
 SAID = [
-    (ATTENTION, spoiled(last_query), "only the last query"),
-    (ATTENTION, spoiled(other_features), "only odd features, counted from 0"),
-    (ATTENTION, spoiled(lambda x: x * 0.3), "off by the factor 0.3"),
-    (ATTENTION, spoiled(lambda x: x + 0.25), "off by 0.25"),
-    (ATTENTION, spoiled(lambda x: -x), "right but for their sign"),
-    (ATTENTION, lambda q, k, v, scale=None: q @ k, "There: q ("),
-    ("gqa-repeat_kv", swapped_heads, "holds what head"),
+    (ATTENTION, f"{OUT}{LAST_QUERY}\n+ return out", "only the last query"),
+    (ATTENTION, f"{OUT}{FEATURES}\n+ return out", "only odd features, coun"),
+    (ATTENTION, f"{OUT}return out * 0.3", "off by the factor 0.3"),
+    (ATTENTION, f"{OUT}return out + 0.25", "off by 0.25"),
+    (ATTENTION, f"{OUT}return -out", "right but for their sign"),
+    (ATTENTION, "return query @ key", "There: query ("),
+    (
+        "gqa-repeat_kv",
+        "return x.repeat_interleave(n_rep, -3).roll(1, -3)",
+        "holds what head",
+    ),
     (
         "mask-causal",
-        lambda q, k, q_offset=0: torch.ones(q, k).tril(q_offset + 1).bool(),
+        "- <= q_idx\n+ <= q_idx + 1",
         "It allows too much: True where False is right",
     ),
     (
         "mask-causal",
-        square_only,
+        "- kv_idx <= q_idx\n+ (kv_idx <= q_idx) ^ (q_len != kv_len)",
         "cases in which L is not S, and right in the other",
     ),
-    (
-        "mask-causal",
-        lambda q, k, q_offset=0: torch.ones(q, q).tril(q_offset).bool(),
-        "S should be 6 and is 2, as long as L",
-    ),
-    ("flash-merge_states", other_lse, "out is right"),
+    ("flash-merge_states", "- [0], lse\n+ [0], lse.sin()", "out is right"),
     (
         "mha-MultiHeadAttention",
         Forgets,
@@ -114,12 +66,12 @@ SAID = [
     ),
     (
         "gqa-kv_cache_bytes",
-        int32,
+        f"- elements * dtype.itemsize\n+ {INT32}",
         "off by a multiple of 2**32: did an int32 overflow?",
     ),
     (
         "rope-permute_weights",
-        of_three_axes,
+        "- pairs =\n+ assert weight.dim() != 2\n+ pairs =",
         "in which the first input has 2 axes",
     ),
 ]
@@ -128,6 +80,8 @@ SAID = [
 @pytest.mark.parametrize(("exercise_id", "answer", "words"), SAID)
 def test_where_an_answer_is_wrong_is_described(exercise_id, answer, words):
     oracle = Oracle(find(exercise_id), 0)
+    if isinstance(answer, str):
+        answer = edited(exercise_id, answer)
     outcomes = run_all(answer, oracle)
     wrong = failures(oracle, outcomes)
     evidence = Evidence(oracle, outcomes, wrong, answer)
