@@ -66,6 +66,11 @@ class SideEffect:
     limit: int = 0
     largest: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.kind not in EFFECTS:
+            known = ", ".join(EFFECTS)
+            raise ValueError(f"kind must be one of {known}; got {self.kind!r}")
+
     @property
     def text(self) -> str:
         """The side effect in words."""

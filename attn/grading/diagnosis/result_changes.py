@@ -172,6 +172,8 @@ def names_of_entries(evidence: Evidence, failure: Failure) -> bool:
 
 def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     """A tuple that holds the result, where the task returns a tensor."""
+    if failure.outcome.error:  # it holds what was left behind
+        return None
     got, right = _outputs(evidence, failure, (tuple, Tensor)) or (None, None)
     if isinstance(right, Tensor) and isinstance(got, tuple):
         for i, x in enumerate(got):

@@ -66,8 +66,9 @@ def _conditions(evidence: Evidence) -> Iterator[str]:
     wrong = dict.fromkeys(f.case.condition for f in evidence.failures)
     count, ran = len(evidence.failures), len(evidence.outcomes)
     when = f": when {'; '.join(wrong)}" if len(wrong) <= 3 else ""
+    cases = f"all {ran}" if count == ran else f"{count} of {ran}"
     if ran > 1:
-        yield f"It is wrong in {count} of {ran} cases{when}."
+        yield f"It is wrong in {cases} cases{when}."
 
 
 def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:

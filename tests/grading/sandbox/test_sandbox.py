@@ -185,7 +185,7 @@ def test_a_process_that_dies_is_reported_apart_from_a_slow_one(sandbox):
         session = sandbox.start_session()
         with session, pytest.raises(CellDied, match=how) as died:
             session.run(Cell(7, f"import os\nx = 1\n{code}"))
-        assert (died.value.cell, died.value.note.statement) == (7, 2)
+        assert died.value.note.statement == 2
     answer = "def probe():\n    {}"
     for line, kind in (("os._exit(3)", Died), ("time.sleep(60)", OutOfTime)):
         with sandbox.start_session() as session:
