@@ -6,12 +6,12 @@ by a missing module runs again with a placeholder, unless it expects the error.
 
 from __future__ import annotations
 
-import sys
 import types
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+import attn
 from attn.grading.checks.forbidden import Forbidden
 
 
@@ -61,7 +61,7 @@ class MissingModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        book = vars(sys.modules["attn"])  # with what tasks give
+        book = vars(attn)  # with what tasks give
         if self._root == "attn" and name in book:
             return book[name]
         return MissingModule(f"{self.__name__}.{name}", self._missing)

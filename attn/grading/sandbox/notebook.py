@@ -22,6 +22,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+import attn
 from attn.exercises import triton_compat
 from attn.exercises.kernel import function_of, is_kernel
 from attn.grading.checks.clock import Clock
@@ -87,7 +88,7 @@ class Notebook:
             if isinstance(request, Check):
                 self._check(request, sockets[0])
                 continue
-            for names in (self._space, vars(sys.modules["attn"])):
+            for names in (self._space, vars(attn)):
                 names.update(request.given)
             reply = {"status": status, **self._run(request)}
             self._control.sendall(packet(reply))
