@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -184,7 +185,13 @@ def _count_finite(problem: Problem) -> int:
     return int((got.isfinite() & ~right).sum())
 
 
-def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
+def agree(
+    a: Outcome,
+    b: Outcome,
+    case: Case,
+    rtol: float = 1e-5,
+    coins: float | None = None,
+) -> bool:
     """Return whether two outcomes of a case look like the same mistake.
 
     Their numbers do when they are equal up to ``rtol`` of the largest element.
@@ -192,19 +199,17 @@ def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
     Two errors do when they have the same type and the same text but for
     digits; and, where the text is one that any shapes can give, when the
     shapes that met are the same. Two answers that toss coins toss others:
-    what the case forgives them is no difference, nor is, in training, a coin
-    of which nothing is left.
+    what the case forgives them, or ``coins``, is no difference, nor is, in
+    training, a coin of which nothing is left.
     """
-    if type(a.error) is not type(b.error) or _error_text(a) != _error_text(b):
-        return False
-    shapes, others = {*a.shapes_seen.values()}, {*b.shapes_seen.values()}
-    general = any(word in str(a.error) for word in _OF_ANY_SHAPES)
-    if general and not (shapes <= others or others <= shapes):
+    if a is b:
+        return True
+    if (a.error or b.error) and not _same_error(a, b):
         return False
     if not case.train and a.random_used != b.random_used:
         return False
     if case.shares or (a.random_used and b.random_used):
-        rtol = max(rtol, case.rtol)
+        rtol = max(rtol, case.rtol if coins is None else coins)
     one, two = (x.side_effect and x.side_effect.likeness for x in (a, b))
     if one != two or not alike(a.output, b.output, rtol):
         return False
@@ -212,6 +217,14 @@ def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
     floor = 0.1 * max(map(max_abs, b.grads.values()), default=0.0)
     both = [n for n in a.grads if n in b.grads]
     return all(alike(a.grads[n], b.grads[n], rtol, floor) for n in both)
+
+
+def _same_error(a: Outcome, b: Outcome) -> bool:
+    if type(a.error) is not type(b.error) or _error_text(a) != _error_text(b):
+        return False
+    shapes, others = {*a.shapes_seen.values()}, {*b.shapes_seen.values()}
+    general = any(word in str(a.error) for word in _OF_ANY_SHAPES)
+    return not general or shapes <= others or others <= shapes
 
 
 #: Words of Python's and PyTorch's errors that any shapes can give.
@@ -225,4 +238,4 @@ def _error_text(outcome: Outcome) -> str:
     """
     if isinstance(outcome.error, WrongParameters):
         return str(outcome.error)
-    return "".join(c for c in str(outcome.error) if not c.isdigit())
+    return re.sub(r"\d", "", str(outcome.error))

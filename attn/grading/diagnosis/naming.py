@@ -241,13 +241,13 @@ def _is_made(
     case, outcome = evidence.case(i), evidence.outcomes[i]
     mistaken = evidence.oracle.mistaken(mistake, i)
     one, other = outcome.side_effect, mistaken.side_effect
-    if alike == "exactly":
-        case = replace(case, rtol=0.0)  # forgives no coins
-        if len({math.prod(x.largest) for x in (one, other) if x}) > 1:
+    if alike == "exactly" and one and other:
+        if math.prod(one.largest) != math.prod(other.largest):
             return False
     elif alike == "in numbers" and other and other.kind == "memory":
         mistaken = replace(mistaken, side_effect=one)
-    return agree(outcome, mistaken, case, evidence.oracle.rtol(i))
+    coins = 0.0 if alike == "exactly" else None  # else the case's
+    return agree(outcome, mistaken, case, evidence.oracle.rtol(i), coins)
 
 
 def _is_wrong(evidence: Evidence, mistake: Mistake, i: int) -> bool:
