@@ -1,5 +1,8 @@
 """Run the reference and the known mistakes on the cases of a seed."""
 
+from __future__ import annotations
+
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -104,6 +107,12 @@ class Oracle:
         """Run a mistake on a case, if its outcome is not kept already."""
         kept = self.kept.get(mistake, [])
         return kept[i] if i < len(kept) else self.run(mistake, i)
+
+    def without_mistakes(self) -> Oracle:
+        """Return one with the same references, and no mistake's outcomes."""
+        other = copy(self)
+        other.kept, other.mistaken = {}, cache(other._mistaken)
+        return other
 
     def run(self, mistake: Any, i: int) -> Outcome:
         """Run a mistake, or a mutant, on a case."""

@@ -136,7 +136,11 @@ class MutationScore:
 
 
 def mutation_score(
-    exercise: Exercise, seed: int = 0, *, again: bool = False
+    exercise: Exercise,
+    seed: int = 0,
+    *,
+    again: bool = False,
+    oracle: Oracle | None = None,
 ) -> MutationScore:
     """Judge the solution, the right answers in other styles, the mistakes.
 
@@ -148,8 +152,9 @@ def mutation_score(
         seed: draws the cases.
         again: compare each mistake with a second run of it, as a learner's
             answer is, and not with the one that is judged.
+        oracle: of this exercise and seed; its references count, and no more.
     """
-    oracle = Oracle(exercise, seed)
+    oracle = (oracle or Oracle(exercise, seed)).without_mistakes()
     answers = {"the solution": solution(exercise)}
     answers |= {x.name: x.answer for x in exercise.equivalents}
     right = {n: judge(exercise, x, oracle=oracle) for n, x in answers.items()}

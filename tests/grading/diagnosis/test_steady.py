@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -25,13 +26,12 @@ def messages(answers):
     return [judge(x, mistake.answer).message for x, mistake in pairs]
 
 
-@pytest.fixture
+@contextmanager
 def load():
     """Keep a processor busy."""
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    yield
-    busy.kill()
-    busy.wait()
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        yield
+        busy.kill()
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,11 @@ def load():
     [(SOME, 1), pytest.param(EVERY, 5, marks=pytest.mark.exhaustive)],
     ids=["some", "all"],
 )
-def test_the_same_answer_gives_the_same_message_under_load(
-    answers, times, load
-):
+def test_the_same_answer_gives_the_same_message_under_load(answers, times):
     """In this process once more, and in others with other hashes."""
     plain = messages(answers)
-    assert messages(answers) == plain
+    with load():
+        assert messages(answers) == plain
     code = f"from {__name__} import messages; print(messages({answers}))"
     for seed in range(times):
         environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
