@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,7 @@ def _grade(args: argparse.Namespace) -> int:
     for name in _NEEDED.split():
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    from attn.grading.classroom import assignment, batch, marks, pools
+    from attn.grading.classroom import assignment, batch, dask, marks, pools
     from attn.grading.classroom.roster import Roster
     from attn.grading.classroom.submissions import find
     from attn.grading.sandbox import isolation
@@ -163,7 +164,8 @@ def _grade(args: argparse.Namespace) -> int:
         roster = Roster(args.roster, args.column, people)
         people = roster.people
     by_hand = marks.read(args.out / marks.NAME, people)
-    pool = pools.cluster(args.dask) if args.dask else pools.processes
+    cluster = partial(dask.cluster, args.dask)
+    pool = cluster if args.dask else pools.processes
     results: list[Result] = []
     try:
         with batch.opened(

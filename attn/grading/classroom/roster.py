@@ -11,7 +11,6 @@ from pathlib import Path
 from attn.grading.classroom import tables
 from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.result import number
-from attn.grading.classroom.tables import key
 
 
 class Roster:
@@ -47,12 +46,12 @@ class Roster:
         rows: dict[str, set[int]] = {}  # that have a key
         for i, own in names.items():
             for x in own:
-                rows.setdefault(key(x), set()).add(i)
+                rows.setdefault(tables.key(x), set()).add(i)
         #: The learners, present or absent, and other names of each.
         self.people = {x: [*own] for x, own in people.items()}
         self._rows: dict[str, int] = {}
         for learner, ids in people.items():
-            found = [rows.get(key(x), ()) for x in (*ids, learner)]
+            found = [rows.get(tables.key(x), ()) for x in (*ids, learner)]
             for (i,) in [x for x in found if len(x) == 1][:1]:
                 self._rows[learner] = i
                 self.people[learner] += names[i]
@@ -71,8 +70,10 @@ class Roster:
         """
         columns = {}
         for chapter in class_.chapters:
-            words = {*key(chapter).split()}
-            named = [x for x in self._head if words <= {*key(x).split()}]
+            words = {*tables.key(chapter).split()}
+            named = [
+                x for x in self._head if words <= {*tables.key(x).split()}
+            ]
             named += [x for x in self._head if x.casefold() == "grade"]
             columns[chapter] = self._column or [*named, chapter][0]
         each = dict.fromkeys(columns.values())

@@ -12,14 +12,14 @@ from attn.grading.classroom.submissions import find
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Make files below a folder, and go there."""
+    """Make files below a folder, and empty folders; go there."""
     monkeypatch.chdir(tmp_path)
 
     def make(*names):
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path.mkdir() if name.endswith("/") else path.touch()
         return tmp_path
 
     return make
@@ -35,11 +35,6 @@ FOLDERS = {
         "in/bob_05.ipynb in/alice_05.ipynb",
         "in",
         "alice_05.ipynb:alice_05 bob_05.ipynb:bob_05",
-    ),
-    "other files of a learner": (
-        "in/bob/05.ipynb in/bob/figure.png in/roster.csv",
-        "in",
-        "bob/05.ipynb:bob",
     ),
     "nbgrader's": (
         "in/bo/ps1/05.ipynb in/ann/ps1/05.ipynb in/ann/ps1/extra/06.py",
@@ -73,6 +68,16 @@ FOLDERS = {
         "in",
         "a/x.IPYNB:a",
     ),
+    "a learner's empty folder": (
+        "in/a/x.ipynb in/b/essay.pdf in/c/",
+        "in",
+        "a/x.ipynb:a b:b c:c",
+    ),
+    "a file of another kind in a flat folder": (
+        "in/bob.ipynb in/zoe.pdf in/xi.ipynb.txt",
+        "in",
+        "bob.ipynb:bob xi.ipynb.txt:xi zoe.pdf:zoe",
+    ),
     "equal names": (
         "a/x.ipynb b/x.ipynb b/y.ipynb",
         "a/x.ipynb b/x.ipynb",
@@ -98,19 +103,17 @@ def test_each_file_has_a_name_and_a_learner(kind, place):
     assert [f"{name}:{learner}" for name, learner in rows(*named)] == expected
 
 
-def test_a_file_of_another_kind_is_a_row_in_a_flat_folder(place):
-    folder = place("in/bob.ipynb", "in/zoe.pdf", "in/xi.ipynb.txt") / "in"
-    assert rows("in") == [
-        ("bob.ipynb", "bob"),
-        ("xi.ipynb.txt", "xi"),
-        ("zoe.pdf", "zoe"),
-    ]
+def test_a_file_of_another_kind_is_read_for_what_it_is(place):
+    folder = place("in/zoe.pdf", "in/xi.ipynb.txt", "in/x.py", "in/c/") / "in"
     (folder / "zoe.pdf").write_bytes(b"%PDF-1.7")
-    with pytest.raises(Unreadable, match="the notebook itself is needed"):
-        read(find([folder])[2])
     chapter = sources.notebook_path("mask").read_bytes()
     (folder / "xi.ipynb.txt").write_bytes(chapter)  # as some browsers save it
-    assert read(find([folder])[1]).key == "mask"
+    found = {x.learner: x for x in find([folder])}
+    assert read(found["xi"]).key == "mask"
+    with pytest.raises(Unreadable, match="the notebook itself is needed"):
+        read(found["zoe"])
+    with pytest.raises(Unreadable, match="without a notebook"):
+        read(found["c"])
 
 
 @pytest.mark.parametrize(
@@ -119,24 +122,22 @@ def test_a_file_of_another_kind_is_a_row_in_a_flat_folder(place):
         "mallory/bo/x.ipynb",
         "mallory/bo.ipynb",
         "mallory/bo_1_assignsubmission_file_/x.ipynb",
-        "mallory/submission_1/x.ipynb",
+        "mallory/bo_10293_99999_x.ipynb",
+        "mallory/submission_1/x.ipynb mallory/submission_metadata.yml",
     ],
 )
 @pytest.mark.parametrize("file", ["x.ipynb", "05/x.ipynb"])
-@pytest.mark.parametrize("again", [(), ("mallory/x.ipynb",)])
-def test_no_learners_folder_names_another_learner(planted, file, again, place):
-    place(f"ana/{file}", f"bo/{file}", planted, *again)
-    found = rows("ana", "bo", "mallory")
-    assert {learner for _, learner in found} == {"ana", "bo", "mallory"}
-    assert all(name.startswith(f"{learner}/") for name, learner in found)
-
-
-def test_a_learners_empty_folder_is_a_row(place):
-    folder = place("in/a/x.ipynb", "in/b/essay.pdf")
-    (folder / "in/c").mkdir()
-    assert rows("in") == [("a/x.ipynb", "a"), ("b", "b"), ("c", "c")]
-    with pytest.raises(Unreadable, match="without a notebook"):
-        read(find(["in"])[1])
+@pytest.mark.parametrize("again", ["", "in/mallory/x.ipynb"])
+@pytest.mark.parametrize("named", ["in", "in/ana in/bo in/mallory"])
+def test_no_learner_hands_in_under_the_name_of_another(
+    planted, file, again, named, place
+):
+    place(f"in/ana/{file}", f"in/bo/{file}", *again.split())
+    place(*(f"in/{x}" for x in planted.split()))
+    found = find(named.split())
+    assert {x.learner for x in found} == {"ana", "bo", "mallory"}
+    assert all(x.name.startswith(f"{x.learner}/") for x in found)
+    assert not any(x.ids or x.attempt for x in found)
 
 
 def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
@@ -269,10 +270,17 @@ NAMES = {
     ),
     "Moodle: a folder for each": (MOODLE, "in", THREE),
     "Moodle: folders, as a shell names them": (MOODLE, "in/*", THREE),
-    "Moodle: flat": (
-        "in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb",
+    "Moodle: flat, and an empty folder": (
+        "in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb; "
+        "in/Zoë_3_assignsubmission_file_/",
         "in",
-        "Anna Bell 12345",
+        "Anna Bell 12345; Zoë 3",
+    ),
+    "a name of a platform's inside another": (
+        "in/submission_12/submission_11/x.ipynb; "
+        "in/Bo_1_assignsubmission_file_/submission_11/x.ipynb",
+        "in",
+        "Bo 1; submission_12 12 12",
     ),
     "two of one name; Moodle numbers the learners of each task": (
         "a/bell_1_84756_x.ipynb; b/bell_2_84757_x.ipynb; "
@@ -295,12 +303,6 @@ def test_a_platforms_names_are_taken_apart(kind, learners):
     assert "; ".join(sorted(told)) == expected
 
 
-def test_moodle_names_the_learner_of_an_empty_folder(learners):
-    os.makedirs("in/Cem_4_assignsubmission_file_")
-    found = learners("in/Zoë_3_assignsubmission_file_/x.ipynb")
-    assert [x[0] for x in found] == ["Zoë", "Cem"]
-
-
 @pytest.mark.parametrize("named", ["in", "in/submission_1*"])
 def test_gradescopes_metadata_name_the_learners(named, learners):
     files = [f"in/submission_{x}/x.ipynb" for x in (11, 12, 13)]
@@ -313,23 +315,6 @@ def test_gradescopes_metadata_name_the_learners(named, learners):
     found = find(["in"])
     assert found[1].path == found[2].path
     assert len({x.name for x in found}) == 4
-
-
-@pytest.mark.parametrize("named", ["in", "in/*"])
-def test_no_learner_hands_in_under_the_name_of_another(named, learners, place):
-    mallory = place("in/mallory/submission_1/x.ipynb") / "in/mallory"
-    (mallory / "submission_metadata.yml").write_text("a: [")  # not read
-    found = learners(
-        "in/anna/x.ipynb",
-        "in/mallory/anna_10293_99999_x.ipynb",
-        "in/mallory/Anna Bell_12345_assignsubmission_file_/x.ipynb",
-        "in/submission_12/submission_11/x.ipynb",
-        "in/Bo_1_assignsubmission_file_/submission_11/x.ipynb",
-        named=(named,),
-    )
-    names = {x[0] for x in found}
-    assert names == {"anna", "mallory", "submission_12", "Bo"}
-    assert not any(x[1] == ("10293",) or x[2] in ((1,), (11,)) for x in found)
 
 
 def test_only_text_in_metadata_names_a_learner(learners):
