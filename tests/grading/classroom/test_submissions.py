@@ -1,6 +1,7 @@
 """Each file is one submission, wherever it is and whatever it is."""
 
 import os
+import re
 
 import pytest
 
@@ -29,78 +30,65 @@ def rows(*paths):
     return [(x.name, x.learner) for x in find(paths)]
 
 
-#: By what they show: the files, what is named, the names and the learners.
-FOLDERS = {
-    "a flat folder": (
-        "in/bob_05.ipynb in/alice_05.ipynb",
-        "in",
-        "alice_05.ipynb:alice_05 bob_05.ipynb:bob_05",
-    ),
-    "nbgrader's": (
-        "in/bo/ps1/05.ipynb in/ann/ps1/05.ipynb in/ann/ps1/extra/06.py",
-        "in",
-        "ann/ps1/05.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/05.ipynb:bo",
-    ),
-    "nbgrader's, as a shell names them": (
-        "in/bo/ps1/05.ipynb in/ann/ps1/05.ipynb in/ann/ps1/extra/06.py",
-        "in/ann in/bo",
-        "ann/ps1/05.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/05.ipynb:bo",
-    ),
-    "learners with different files": (
-        "w1/ann/x.ipynb w1/bo/y.ipynb w2/ann/z.py w2/bo/z.py",
-        "w1/ann w1/bo w2/ann w2/bo",
-        "ann/x.ipynb:ann bo/y.ipynb:bo ann/z.py:ann bo/z.py:bo",
-    ),
-    "two weeks": (
-        "w1/ann/05.ipynb w1/bo/05.ipynb w2/ann/05.ipynb w2/bo/05.ipynb",
-        "w1 w2",
-        "w1/ann/05.ipynb:ann w1/bo/05.ipynb:bo "
-        "w2/ann/05.ipynb:ann w2/bo/05.ipynb:bo",
-    ),
-    "files and folders": (
-        "in/a/x.ipynb in/b.ipynb in/data/table.csv",
-        "in",
-        "b.ipynb:b a/x.ipynb:a",
-    ),
-    "caches and hidden files": (
-        "in/a/.ipynb_checkpoints/x.ipynb in/a/__pycache__/x.py "
-        "in/a/.x.ipynb in/.git/x.py in/a/x.IPYNB",
-        "in",
-        "a/x.IPYNB:a",
-    ),
-    "a learner's empty folder": (
-        "in/a/x.ipynb in/b/essay.pdf in/c/",
-        "in",
-        "a/x.ipynb:a b:b c:c",
-    ),
-    "a file of another kind in a flat folder": (
-        "in/bob.ipynb in/zoe.pdf in/xi.ipynb.txt",
-        "in",
-        "bob.ipynb:bob xi.ipynb.txt:xi zoe.pdf:zoe",
-    ),
-    "equal names": (
-        "a/x.ipynb b/x.ipynb b/y.ipynb",
-        "a/x.ipynb b/x.ipynb",
-        "a/x.ipynb:a b/x.ipynb:b",
-    ),
-    "a file named twice": (
-        "in/x.ipynb in/y.py",
-        "in/x.ipynb in in/../in/x.ipynb",
-        "x.ipynb:x y.py:y",
-    ),
-    "a deep folder": (
-        f"in/{'d/' * 300}x.ipynb",
-        "in",
-        f"{'d/' * 300}x.ipynb:d",
-    ),
-}
+def table(text):
+    """Read lines of three: a title and what is named; files; what is found."""
+    found = re.findall(r"^(.+): (.+)\n    (.+)\n    (.+)", text, re.MULTILINE)
+    assert len(found) == (text.count("\n") - 1) // 3
+    return [pytest.param(*cells, id=title) for title, *cells in found]
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
-def test_each_file_has_a_name_and_a_learner(kind, place):
-    files, named, expected = map(str.split, FOLDERS[kind])
-    place(*files)
-    assert [f"{name}:{learner}" for name, learner in rows(*named)] == expected
+#: What is found: a name, and a learner.
+FOLDERS = f"""
+a flat folder: in
+    in/bob_05.ipynb in/alice_05.ipynb
+    alice_05.ipynb:alice_05 bob_05.ipynb:bob_05
+nbgrader's: in
+    in/bo/ps1/5.ipynb in/ann/ps1/5.ipynb in/ann/ps1/extra/06.py
+    ann/ps1/5.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/5.ipynb:bo
+nbgrader's, as a shell names them: in/ann in/bo
+    in/bo/ps1/5.ipynb in/ann/ps1/5.ipynb in/ann/ps1/extra/06.py
+    ann/ps1/5.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/5.ipynb:bo
+learners with different files: w1/ann w1/bo w2/ann w2/bo
+    w1/ann/x.ipynb w1/bo/y.ipynb w2/ann/z.py w2/bo/z.py
+    ann/x.ipynb:ann bo/y.ipynb:bo ann/z.py:ann bo/z.py:bo
+two weeks: w1 w2
+    w1/ann/5.ipynb w1/bo/5.ipynb w2/ann/5.py w2/bo/5.py
+    w1/ann/5.ipynb:ann w1/bo/5.ipynb:bo w2/ann/5.py:ann w2/bo/5.py:bo
+files and folders: in
+    in/a/x.ipynb in/b.ipynb in/data/table.csv in/a/figure.png
+    b.ipynb:b a/x.ipynb:a
+folders beside a file of another kind: in
+    in/bob/05.ipynb in/bob/figure.png in/roster.csv
+    bob/05.ipynb:bob
+a file of another kind in a flat folder: in
+    in/bob.ipynb in/zoe.pdf in/xi.ipynb.txt
+    bob.ipynb:bob xi.ipynb.txt:xi zoe.pdf:zoe
+a learner's empty folder: in
+    in/a/x.ipynb in/b/essay.pdf in/c/
+    a/x.ipynb:a b:b c:c
+caches and hidden files: in
+    in/a/.ipynb_checkpoints/x.py in/a/__pycache__/x.py in/a/X.IPYNB
+    a/X.IPYNB:a
+hidden files and folders: in
+    in/a/.x.ipynb in/.git/x.py in/a/y.py
+    a/y.py:a
+equal names: a/x.ipynb b/x.ipynb
+    a/x.ipynb b/x.ipynb b/y.ipynb
+    a/x.ipynb:a b/x.ipynb:b
+a file named twice: in in/x.ipynb in/../in/x.ipynb
+    in/x.ipynb in/y.py
+    x.ipynb:x y.py:y
+a deep folder: in
+    in/{"d/" * 300}x.ipynb
+    {"d/" * 300}x.ipynb:d
+"""
+
+
+@pytest.mark.parametrize(("named", "files", "expected"), table(FOLDERS))
+def test_each_file_has_a_name_and_a_learner(named, files, expected, place):
+    place(*files.split())
+    found = (f"{name}:{learner}" for name, learner in rows(*named.split()))
+    assert " ".join(found) == expected
 
 
 def test_a_file_of_another_kind_is_read_for_what_it_is(place):
@@ -246,58 +234,46 @@ def learners(place):
     return learners
 
 
-MOODLE = (
-    "in/Anna Bell_12345_assignsubmission_file_/03_masks.ipynb; "
-    "in/Bo_Chen_12346_assignsubmission_file/03_masks.ipynb; "
-    "in/Participant_12347_assignsubmission_file_/mine.ipynb"
-)
-THREE = "Anna Bell 12345; Bo_Chen 12346; Participant 12347 12347"
-#: By what they show: the files, what is named; names, ids, and attempts.
-NAMES = {
-    "Canvas: the learner, the id, the attempt": (
-        "in/bellana_10293_84756_03_masks.ipynb; "
-        "in/bellana_LATE_10293_84756_03_masks-1.ipynb; "
-        "in/bellana_10293_90000_a.ipynb; "
-        "in/chen-libo_LATE_10300_84001_masks.ipynb",
-        "in",
-        "bellana 10293 84756 0; bellana 10293 84756 1; "
-        "bellana 10293 90000 0; chen-libo 10300 84001 0",
-    ),
-    "files that look like Canvas's and are not": (
-        "in/hw_2026_101_ann.ipynb; in/hw_2026_101_bo.ipynb",
-        "in",
-        "hw_2026_101_ann; hw_2026_101_bo",
-    ),
-    "Moodle: a folder for each": (MOODLE, "in", THREE),
-    "Moodle: folders, as a shell names them": (MOODLE, "in/*", THREE),
-    "Moodle: flat, and an empty folder": (
-        "in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb; "
-        "in/Zoë_3_assignsubmission_file_/",
-        "in",
-        "Anna Bell 12345; Zoë 3",
-    ),
-    "a name of a platform's inside another": (
-        "in/submission_12/submission_11/x.ipynb; "
-        "in/Bo_1_assignsubmission_file_/submission_11/x.ipynb",
-        "in",
-        "Bo 1; submission_12 12 12",
-    ),
-    "two of one name; Moodle numbers the learners of each task": (
-        "a/bell_1_84756_x.ipynb; b/bell_2_84757_x.ipynb; "
-        "a/Anna Bell_7_assignsubmission_file_/x.ipynb; "
-        "b/Anna Bell_8_assignsubmission_file_/x.ipynb; "
-        "b/Bo_8_assignsubmission_file_/x.ipynb; "
-        "b/Bo_9_assignsubmission_file_/x.ipynb",
-        "?",
-        "Anna Bell 7; Anna Bell 8; Bo (8) 8; Bo (9) 9; "
-        "bell (1) 1 84756 0; bell (2) 2 84757 0",
-    ),
-}
+#: What is found: names, ids and attempts.
+NAMES = """
+Canvas: in
+    in/ann_10_847_x.ipynb; in/ann_LATE_10_847_x-1.ipynb; in/ann_10_900_a.py
+    ann 10 847 0; ann 10 847 1; ann 10 900 0
+Canvas, a name with a hyphen: in
+    in/chen-libo_LATE_10300_84001_masks.ipynb
+    chen-libo 10300 84001 0
+files that look like Canvas's and are not: in
+    in/hw_2026_101_ann.ipynb; in/hw_2026_101_bo.ipynb
+    hw_2026_101_ann; hw_2026_101_bo
+Moodle, a folder for each: in
+    in/Anna Bell_1_assignsubmission_file_/x.py; in/Cem_3_assignsubmission_file/
+    Anna Bell 1; Cem 3
+Moodle, folders as a shell names them: in/*
+    in/Ann_1_assignsubmission_file_/x.py; in/B_C_2_assignsubmission_file/y.py
+    Ann 1; B_C 2
+Moodle, without names: in
+    in/Participant_12347_assignsubmission_file_/mine.ipynb
+    Participant 12347 12347
+Moodle, flat: in
+    in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb
+    Anna Bell 12345
+two of one name: ?
+    a/bell_1_84756_x.ipynb; b/bell_2_84757_x.ipynb
+    bell (1) 1 84756 0; bell (2) 2 84757 0
+Moodle numbers the learners of each task: ?
+    a/Ann_7_assignsubmission_file_/x.ipynb; b/Ann_8_assignsubmission_file_/x.py
+    Ann 7; Ann 8
+two of one name in one task: in
+    in/Bo_8_assignsubmission_file_/x.ipynb; in/Bo_9_assignsubmission_file_/x.py
+    Bo (8) 8; Bo (9) 9
+a name of a platform's inside another: in
+    in/submission_2/submission_1/x.py; in/B_1_assignsubmission_file/a_1_222_.py
+    B 1; submission_2 2 2
+"""
 
 
-@pytest.mark.parametrize("kind", NAMES)
-def test_a_platforms_names_are_taken_apart(kind, learners):
-    files, named, expected = NAMES[kind]
+@pytest.mark.parametrize(("named", "files", "expected"), table(NAMES))
+def test_a_platforms_names_are_taken_apart(named, files, expected, learners):
     found = learners(*files.split("; "), named=(named,))
     told = (" ".join(map(str, (x, *y, *z))) for x, y, z in found)
     assert "; ".join(sorted(told)) == expected
