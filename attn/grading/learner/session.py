@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.kernel import is_kernel
+from attn.exercises.kernel import is_kernel, misfit
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.grading.checks.failures import one_thread
@@ -174,15 +174,8 @@ def _verdict(exercise: Exercise, answer: Any) -> Verdict:
     if not callable(answer):
         what = type(answer).__name__
         return Verdict(False, f"{name} is a {what}, not a function")
-    if exercise.launch:
-        fits = is_kernel(answer)
-        form = "a kernel: write @triton.jit above its def"
-    else:
-        needs_class = inspect.isclass(exercise.reference)
-        fits = needs_class == inspect.isclass(answer)
-        form = "a class" if needs_class else "a function"
-    if not fits:
-        return Verdict(False, f"{name} needs to be {form}")
+    if said := misfit(name, exercise.form, answer):
+        return Verdict(False, said)
     return judge(exercise, answer, oracle=_oracle(exercise.id))
 
 

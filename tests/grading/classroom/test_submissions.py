@@ -52,8 +52,8 @@ learners with different files: w1/ann w1/bo w2/ann w2/bo
     w1/ann/x.ipynb w1/bo/y.ipynb w2/ann/z.py w2/bo/z.py
     ann/x.ipynb:ann bo/y.ipynb:bo ann/z.py:ann bo/z.py:bo
 two weeks: w1 w2
-    w1/ann/5.ipynb w1/bo/5.ipynb w2/ann/5.py w2/bo/5.py
-    w1/ann/5.ipynb:ann w1/bo/5.ipynb:bo w2/ann/5.py:ann w2/bo/5.py:bo
+    w1/ann/5.py w1/bo/5.py w2/ann/5.py w2/bo/5.py
+    w1/ann/5.py:ann w1/bo/5.py:bo w2/ann/5.py:ann w2/bo/5.py:bo
 files and folders: in
     in/a/x.ipynb in/b.ipynb in/data/table.csv in/a/figure.png
     b.ipynb:b a/x.ipynb:a
@@ -92,7 +92,7 @@ def test_each_file_has_a_name_and_a_learner(named, files, expected, place):
 
 
 def test_a_file_of_another_kind_is_read_for_what_it_is(place):
-    folder = place("in/zoe.pdf", "in/xi.ipynb.txt", "in/x.py", "in/c/") / "in"
+    folder = place("in/zoe.pdf", "in/xi.ipynb.txt", "in/x.py") / "in"
     (folder / "zoe.pdf").write_bytes(b"%PDF-1.7")
     chapter = sources.notebook_path("mask").read_bytes()
     (folder / "xi.ipynb.txt").write_bytes(chapter)  # as some browsers save it
@@ -101,7 +101,7 @@ def test_a_file_of_another_kind_is_read_for_what_it_is(place):
     with pytest.raises(Unreadable, match="the notebook itself is needed"):
         read(found["zoe"])
     with pytest.raises(Unreadable, match="without a notebook"):
-        read(found["c"])
+        read(find([place("two/a/x.py", "two/c/") / "two"])[1])
 
 
 @pytest.mark.parametrize(
