@@ -142,10 +142,6 @@ def test_a_roster_comes_back_with_the_points_and_those_who_are_absent(
     filled = (tmp_path / "grades/roster.csv").read_text()
     assert filled == roster.replace("ann,a,", "ann,a,11")
     assert (tmp_path / "class.csv").read_text() == roster
-    table = (tmp_path / "grades/class.csv").read_text("utf-8-sig")
-    assert "cem,nothing handed in,," in table
-    page = (tmp_path / "grades/index.html").read_text()
-    assert "Nothing handed in" in page
 
 
 def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
@@ -159,8 +155,6 @@ def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
     for _ in range(2):
         status, out, _ = attn_grade("in")
         assert status == 0 and "oops" in out and "0.5/" in out
-        table = (tmp_path / "grades/class.csv").read_text("utf-8-sig")
-        assert ",0.5," in table
         assert path.read_text() == mine
     path.write_text(mine + "ann,gqa-nix,1,\n")
     _, out, _ = attn_grade("in")
