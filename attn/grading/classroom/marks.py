@@ -26,7 +26,8 @@ def read(path: Path, people: Mapping[str, Sequence[str]]) -> ByHand:
     Raises:
         ValueError: the file is no CSV, or a row is wrong.
     """
-    table, _ = tables.read(path) if path.exists() else ([], "")
+    has_rows = path.exists() and path.stat().st_size
+    table = tables.read(path)[0] if has_rows else []
     by_hand: dict[tuple[str, str], tuple[float | None, str]] = {}
     for number, row in enumerate(table, 1):
         cells = [x.strip() for x in row]
