@@ -108,7 +108,7 @@ class Exercise:
 
     @property
     def form(self) -> str:
-        """What the learner defines: a function, a class or a kernel."""
+        """The form of an answer: a function, a class or a kernel."""
         return "kernel" if self.launch else form_of(self.reference)
 
     def usual(self) -> dict[str, Any]:
