@@ -5,7 +5,7 @@ Canvas exports a gradebook, Moodle a grading worksheet, Gradescope a roster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from attn.grading.classroom import tables
@@ -30,10 +30,7 @@ class Roster:
     """
 
     def __init__(
-        self,
-        path: Path,
-        column: str | None,
-        people: Mapping[str, Sequence[str]],
+        self, path: Path, column: str | None, people: Mapping[str, list[str]]
     ) -> None:
         self._table, self._delimiter = tables.read(path)
         self._head, self._column = self._table[0], column
