@@ -116,7 +116,9 @@ def _lab(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    return command.check(args.file, args.ids)
+    from attn.grading.classroom.check_file import check
+
+    return check(args.file, args.ids)
 
 
 def _progress(args: argparse.Namespace) -> int:

@@ -25,6 +25,7 @@ from attn.exercises.case import Case
 from attn.exercises.conditions import Condition
 from attn.exercises.draw import Draw
 from attn.exercises.edits import Variant
+from attn.exercises.kernel import form_of
 from attn.exercises.markdown import Entry
 from attn.exercises.mistakes import Mistake
 
@@ -104,6 +105,11 @@ class Exercise:
     def name(self) -> str:
         """The name that the learner defines."""
         return self.id.partition("-")[2]
+
+    @property
+    def form(self) -> str:
+        """The form of an answer: a function, a class or a kernel."""
+        return "kernel" if self.launch else form_of(self.reference)
 
     def usual(self) -> dict[str, Any]:
         """Return the names that every task of this kind may use."""

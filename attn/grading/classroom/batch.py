@@ -20,9 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from attn.data.files import write
 from attn.grading.classroom import marks, pools
 from attn.grading.classroom.grade import Options, digest
-from attn.grading.classroom.result import Result, from_json, json_of, write
+from attn.grading.classroom.result import Result, from_json, json_of
 from attn.grading.classroom.submissions import Submission
 
 _BATCH, _LOCK, _RESULTS = "batch.json", ".lock", "results"

@@ -1,4 +1,4 @@
-"""Run ``attn grade`` and ``attn check FILE``."""
+"""Run ``attn grade``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,23 @@ A batch that was stopped goes on with the same command. The exit status is 0
 when each submission has its row, whatever the marks; 2 for a wrong argument,
 or where notebooks cannot be isolated; 130 for a batch that was stopped.
 """
+_KINDS = {"DIR": Path, "FILE": Path, "N": int, "SECONDS": float}
+_OPTIONS = {
+    "--out DIR": "folder of the reports; a folder that holds a batch resumes "
+    "it (default: grades)",
+    "--jobs N": "submissions graded at a time (default: the number of cores)",
+    "--dask ADDRESS": "grade on a Dask cluster, e.g. tcp://10.0.0.1:8786; all "
+    "of it needs the same version of the book, its workers the same files",
+    "--seed N": "of the inputs: the same seed gives the same report (default: "
+    "drawn, and printed)",
+    "--points FILE": "points in place of the book's: JSON {exercise: points}, "
+    "or CSV with a line for each",
+    "--roster FILE": "a platform's CSV of the class: DIR/roster.csv is that "
+    "with the points in it, and the reports list those without a submission",
+    "--column NAME": "of the roster, for the points (default: that with the "
+    "chapter's name, else Grade, else a new one)",
+    "--timeout SECONDS": "for each exercise (default: 60)",
+}
 
 
 def add_arguments(commands: Any) -> None:
@@ -57,64 +75,19 @@ def add_arguments(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run)
-    add = parser.add_argument
-    add("paths", type=Path, nargs="+", metavar="PATH")
-    add(
-        "--out",
-        type=Path,
-        default=Path("grades"),
-        metavar="DIR",
-        help="folder of the reports; a folder that holds a batch resumes it "
-        "(default: grades)",
-    )
-    add(
-        "--jobs",
-        type=int,
-        help="submissions graded at a time (default: the number of cores)",
-    )
-    add(
-        "--dask",
-        metavar="ADDRESS",
-        help="grade on a Dask cluster, e.g. tcp://10.0.0.1:8786; all of it "
-        "needs the same version of the book, its workers the same files",
-    )
-    add(
-        "--seed",
-        type=int,
-        help="of the inputs: the same seed gives the same report (default: "
-        "drawn, and printed)",
-    )
-    add(
-        "--points",
-        type=Path,
-        help="points in place of the book's: JSON {exercise: points}, or CSV "
-        "with a line for each",
-    )
-    add(
-        "--roster",
-        type=Path,
-        help="a platform's CSV of the class: DIR/roster.csv is that with the "
-        "points in it, and the reports list those without a submission",
-    )
-    add(
-        "--column",
-        help="of the roster, for the points (default: that with the "
-        "chapter's name, else Grade, else a new one)",
-    )
-    add(
-        "--timeout",
-        type=float,
-        default=60.0,
-        help="seconds for each exercise (default: 60)",
-    )
-    add(
+    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH")
+    for words, text in _OPTIONS.items():
+        option, value = words.split()
+        kind = _KINDS.get(value, str)
+        parser.add_argument(option, metavar=value, type=kind, help=text)
+    parser.add_argument(
         "--isolation",
         choices=["bubblewrap", "none"],
-        default="bubblewrap",
         help="what closes notebooks off; none is for a machine that is thrown "
         "away (default: bubblewrap)",
     )
+    parser.set_defaults(out=Path("grades"), timeout=60.0)
+    parser.set_defaults(run=run, isolation="bubblewrap")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -167,7 +140,7 @@ def _grade(args: argparse.Namespace) -> int:
     for name in _NEEDED.split():
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    from attn.grading.classroom import assignment, batch, marks, pools
+    from attn.grading.classroom import assignment, batch, dask, marks, pools
     from attn.grading.classroom.roster import Roster
     from attn.grading.classroom.submissions import find
     from attn.grading.sandbox import isolation
@@ -191,7 +164,8 @@ def _grade(args: argparse.Namespace) -> int:
         roster = Roster(args.roster, args.column, people)
         people = roster.people
     by_hand = marks.read(args.out / marks.NAME, people)
-    pool = pools.cluster(args.dask) if args.dask else pools.processes
+    cluster = partial(dask.cluster, args.dask)
+    pool = cluster if args.dask else pools.processes
     results: list[Result] = []
     try:
         with batch.opened(
@@ -273,50 +247,3 @@ def _report(
         console.print(line, markup=False)
     line = f"seed {results[0].seed} · in {out}: {places}"
     console.print(line, markup=False, soft_wrap=True)
-
-
-def check(path: Path, ids: Sequence[str] = ()) -> int:
-    """Print the verdict of each exercise in a file; store nothing.
-
-    A right answer is a line on stdout, a wrong one a few lines on stderr.
-
-    Args:
-        path: of a notebook or a Python file, of one chapter.
-        ids: of the exercises to print; all of the chapter's when empty.
-
-    Returns:
-        The exit status: 0 if all that is printed is right, else 1.
-
-    Raises:
-        ValueError: the file holds no exercise, or not one of ``ids``.
-    """
-    from attn.exercises.spec import find
-    from attn.grading.checks.show import wrapped
-    from attn.grading.classroom.examiner import Examiner
-    from attn.grading.classroom.grade import Options, grade
-    from attn.grading.classroom.submissions import Submission
-    from attn.grading.sandbox import isolation
-
-    names = [find(x).id for x in ids]
-    # The inputs of a notebook's ``check``; the code is one's own.
-    kind = "none" if isolation.complaint() else "bubblewrap"
-    options = Options(seed=0, isolation=kind)
-    with Examiner(options.seed, isolation=options.isolation) as examiner:
-        row = grade(Submission(path, path.name, path.stem), options, examiner)
-    if row.status == "unreadable":
-        raise ValueError(f"{path}: {row.message}")
-    known = [x.exercise for x in row.marks]
-    if not {*names} <= {*known}:
-        raise ValueError(
-            f"ids must be of the chapter in {path}: {', '.join(known)}; "
-            f"got {', '.join(names)}"
-        )
-    marks = [x for x in row.marks if not ids or x.exercise in names]
-    for mark in marks:
-        sign = "✓" if mark.passed else "✗"
-        score = f"{mark.points}/{mark.max_points} points"
-        lines = [f"{sign} {mark.exercise}  {score}"]
-        lines += wrapped(mark.message, "  ")
-        place = sys.stdout if mark.passed else sys.stderr
-        print("\n".join(lines), file=place, flush=True)
-    return int(not all(x.passed for x in marks))

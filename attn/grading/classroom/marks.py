@@ -7,12 +7,12 @@ A row without an exercise gives the total; of two alike the last counts::
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from attn.grading.classroom import tables
 from attn.grading.classroom.result import Mark, Result
 
 NAME, HEAD = "marks.csv", "learner,exercise,points,comment"
@@ -24,16 +24,12 @@ def read(path: Path, people: Mapping[str, Sequence[str]]) -> ByHand:
     """Return what a teacher wrote, by learner and exercise.
 
     Raises:
-        ValueError: the file is no CSV in UTF-8, or a row is wrong.
+        ValueError: the file is no CSV, or a row is wrong.
     """
-    try:
-        text = path.read_text("utf-8-sig") if path.exists() else ""
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be a CSV in UTF-8; {error}") from None
-    lines = text.splitlines(keepends=True)
-    delimiter = max(",;\t", key="".join(lines[:1]).count)
+    has_rows = path.exists() and path.stat().st_size
+    table = tables.read(path)[0] if has_rows else []
     by_hand: dict[tuple[str, str], tuple[float | None, str]] = {}
-    for number, row in enumerate(csv.reader(lines, delimiter=delimiter), 1):
+    for number, row in enumerate(table, 1):
         cells = [x.strip() for x in row]
         if not any(cells) or (number == 1 and cells == HEAD.split(",")):
             continue

@@ -126,10 +126,7 @@ class NotebookRun:
     def _judge(self, session: Session, name: str) -> Graded:
         exercise, plan = find(name), self._plan
         if _mention(plan.own, exercise):
-            is_class = isinstance(exercise.reference, type)
-            form = "class" if is_class else "function"
-            form = "kernel" if exercise.launch else form
-            check = Check(exercise.name, form, exercise.usual())
+            check = Check(exercise.name, exercise.form, exercise.usual())
             with session.check(check, self._timeout) as answer:
                 graded = self._verdict(exercise, answer, plan)
             if not isinstance(answer.undefined, NameError):

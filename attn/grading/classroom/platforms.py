@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from attn.grading.classroom import reading
 
 METADATA = "submission_metadata.yml"
-_DEEPEST = 50  # of its lists and mappings: YAML's parser in C calls itself
 _NAME = re.compile(
     r"(?P<moodle>.+?)_(\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?"
     r"|submission_(?P<gradescope>\d+)"
@@ -117,17 +116,10 @@ def _metadata(path: Path) -> dict[str, Any]:
     """Return what the file says of each submission, all of it as text."""
     import yaml
 
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    depth = 0
     try:
         text, _ = reading.decode(reading.load(path))
-        for event in yaml.parse(text, loader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST:
-                raise yaml.YAMLError("it is nested too deeply")
-        data = yaml.load(text, loader)
-    except (reading.Unreadable, yaml.YAMLError) as error:
+        data = yaml.load(text, yaml.BaseLoader)
+    except (reading.Unreadable, yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} must be YAML; {reason}") from None
     return data if isinstance(data, dict) else {}

@@ -1,6 +1,6 @@
-"""Grade submissions in other processes: here, or on a Dask cluster.
+"""Grade submissions in other processes.
 
-Both are executors of ``concurrent.futures``, one for each submission that is
+They are executors of ``concurrent.futures``, one for each submission that is
 graded at a time. A grader that dies or hangs takes no other submission with
 it: its own is tried again by another, and then gets a row that says so.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,6 @@ from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from attn.grading.classroom.grade import Options, empty_row, failed, grade
 from attn.grading.classroom.result import Result
@@ -41,10 +39,8 @@ def work(submission: Submission, options: Options) -> Result:
 
     key = options.seed, options.timeout, options.isolation
     with _turn:
-        if key not in _examiners:
-            _close()
-            _examiners[key] = Examiner(*key)
-        result = grade(submission, options, _examiners[key])
+        examiner = _examiners.setdefault(key, Examiner(*key))
+        result = grade(submission, options, examiner)
         if not result.digest:  # it failed: the next one gets a new sandbox
             _close()
         return result
@@ -141,47 +137,6 @@ def _end(*_: object) -> None:
         _close()
     finally:
         os._exit(1)
-
-
-def cluster(address: str) -> Pool:
-    """Return the pool of a Dask cluster: an executor for each worker.
-
-    They and the scheduler need this version of the book, and the workers
-    see the same files.
-
-    Raises:
-        ValueError: ``distributed`` is not installed, or there is no scheduler
-            at the address, or it has no worker.
-    """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError(
-            "--dask must have the package distributed, which is not "
-            "installed; install it with `pip install distributed`"
-        ) from None
-    place = address if "://" in address else f"tcp://{address}"
-    try:  # a client that fails would hold the process up for minutes
-        where = urlsplit(place)
-        at = (where.hostname or "", where.port or 8786)
-        socket.create_connection(at, _PATIENCE).close()
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            "--dask must be the address of a running scheduler; got "
-            f"{address!r} ({error})"
-        ) from None
-
-    @contextmanager
-    def pool(_jobs: int) -> Iterator[tuple[Start, int]]:
-        with Client(place, set_as_default=False) as client:
-            if not (workers := len(client.nthreads())):
-                raise ValueError(
-                    f"--dask must name a cluster with workers; {address} has "
-                    f"none: start one with `dask worker {address}`"
-                )
-            yield partial(client.get_executor, pure=False), workers
-
-    return pool
 
 
 def cores() -> int:

@@ -7,10 +7,8 @@ submissions, so that two runs with one seed write the same reports.
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 Status = Literal[
@@ -181,11 +179,3 @@ def number(points: float) -> int | float:
 def json_of(data: dict[str, Any]) -> str:
     """Return data as the text of a file."""
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-
-
-def write(path: Path, text: str) -> None:
-    """Write in one step: a crash leaves the old file, or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_bytes(text.encode())
-    os.replace(draft, path)

@@ -5,23 +5,12 @@ Canvas exports a gradebook, Moodle a grading worksheet, Gradescope a roster.
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from attn.grading.classroom import reading
+from attn.grading.classroom import tables
 from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.result import number
-
-_NAMES = ("student", "full name", "name", "first name", "last name", "surname")
-_IDS = (
-    *("id", "identifier", "sis user id", "sis login id", "sid", "id number"),
-    *("integration id", "login", "username", "email address", "email"),
-)
-_NOBODY = ("", "points possible", "student test")
 
 
 class Roster:
@@ -41,83 +30,60 @@ class Roster:
     """
 
     def __init__(
-        self,
-        path: Path,
-        column: str | None,
-        people: Mapping[str, Sequence[str]],
+        self, path: Path, column: str | None, people: Mapping[str, list[str]]
     ) -> None:
-        try:
-            text, _ = reading.decode(path.read_bytes())
-            self._delimiter = max(",;\t", key=text.partition("\n")[0].count)
-            file = io.StringIO(text, newline="")
-            self._table = [*csv.reader(file, delimiter=self._delimiter)]
-        except (OSError, reading.Unreadable, csv.Error) as error:
-            raise ValueError(f"{path} must be a CSV; {error}") from None
-        self._column, self._head = column, self._table[0]
-        columns = [x.strip().casefold() for x in self._head]
-        is_known = column in (None, *self._head)
-        if not is_known or {*columns}.isdisjoint((*_IDS, *_NAMES)):
+        self._table, self._delimiter = tables.read(path)
+        self._head, self._column = self._table[0], column
+        names = tables.learners(self._table)
+        if not names or column not in (None, *self._head):
             raise ValueError(
                 f"{path} must have a column that names the learners, such as "
                 f"ID or Email, and that of --column; got {self._head}"
             )
-        named: dict[int, list[str]] = {}  # the rows that are a learner's
-        for i, row in enumerate(self._table[1:], 1):
-            cells = [*zip(columns, map(str.strip, row), strict=False)]
-            name = " ".join(x for column, x in cells if column in _NAMES)
-            ids = [x for column, x in cells if column in _IDS and x]
-            if _key(name or "".join(ids)) not in _NOBODY:
-                named[i] = [name or ids[0], *ids]
-        row_of = {_key(x): i for i, own in named.items() for x in own}
-        count = Counter(x for y in named.values() for x in {*map(_key, y)})
-        self._rows: dict[str, int] = {}
-        for learner, own in people.items():
-            keys = [x for x in map(_key, (*own, learner)) if count[x] == 1]
-            if keys:
-                self._rows[learner] = row_of[keys[0]]
-        self.unknown = [x for x in people if x not in self._rows]
-        for i, (name, *_) in named.items():
-            if i not in self._rows.values():
-                is_taken = name in people or name in self._rows
-                self._rows[f"{name} (row {i + 1})" if is_taken else name] = i
+        rows: dict[str, set[int]] = {}  # that have a key
+        for i, own in names.items():
+            for x in own:
+                rows.setdefault(tables.key(x), set()).add(i)
         #: The learners, present or absent, and other names of each.
-        self.people = {
-            x: [*people.get(x, ()), *named.get(self._rows.get(x, 0), ())]
-            for x in (*people, *self._rows)
-        }
+        self.people = {x: [*own] for x, own in people.items()}
+        self._rows: dict[str, int] = {}
+        for learner, ids in people.items():
+            found = [rows.get(tables.key(x), ()) for x in (*ids, learner)]
+            for (i,) in [x for x in found if len(x) == 1][:1]:
+                self._rows[learner] = i
+                self.people[learner] += names[i]
+        self.unknown = [x for x in people if x not in self._rows]
+        for i in sorted(names.keys() - self._rows.values()):
+            name = names[i][0]
+            name += f" (row {i + 1})" * (name in self.people)
+            self._rows[name], self.people[name] = i, names[i]
         self.absent = [x for x in self.people if x not in people]
 
     def filled(self, class_: Class) -> str:
-        """Fill in the points of a class, and return the table.
+        """Return the table with the points of a class in it.
 
         A cell without points, of an unreadable file or of nothing handed in,
         stays as it was.
         """
-        targets: dict[str, list[str]] = {}
+        columns = {}
         for chapter in class_.chapters:
-            words = {*_key(chapter).split()}
-            named = [x for x in self._head if words <= {*_key(x).split()}]
+            words = {*tables.key(chapter).split()}
+            named = [
+                x for x in self._head if words <= {*tables.key(x).split()}
+            ]
             named += [x for x in self._head if x.casefold() == "grade"]
-            target = self._column or next(iter(named), chapter)
-            targets.setdefault(target, []).append(chapter)
-        self._head += [x for x in targets if x not in self._head]
+            columns[chapter] = self._column or [*named, chapter][0]
+        each = dict.fromkeys(columns.values())
+        self._head += [x for x in each if x not in self._head]
         for learner in class_.learners:
+            sums = dict.fromkeys((columns[x] for x in learner.counted), 0.0)
+            for chapter, result in learner.counted.items():
+                sums[columns[chapter]] += result.points
+            if len(each) == 1 and learner.total is not None:
+                sums = dict.fromkeys(each, learner.total)
             at = self._rows.get(learner.name)
             row = self._table[at] if at else []
-            for target, chapters in targets.items():
-                own = {*chapters} & {*learner.counted}
-                points = [learner.counted[x].points for x in own]
-                if len(targets) == 1 and learner.total is not None:
-                    points = [learner.total]
-                if points:
-                    row += [""] * (len(self._head) - len(row))
-                    row[self._head.index(target)] = str(number(sum(points)))
-        file = io.StringIO()
-        csv.writer(file, delimiter=self._delimiter).writerows(self._table)
-        return file.getvalue()
-
-
-def _key(text: str) -> str:
-    """Return what is compared: the words, in order, without Moodle's own."""
-    words = re.findall(r"[^\W_]+", text.casefold().replace("participant", ""))
-    return " ".join(sorted(words))
+            for column, points in sums.items():
+                row += [""] * (len(self._head) - len(row))
+                row[self._head.index(column)] = str(number(points))
+        return tables.text(self._table, self._delimiter)

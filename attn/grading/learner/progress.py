@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attn.data.files import write
 from attn.exercises import CHAPTERS, place
 from attn.exercises.spec import Exercise, chapter
 from attn.grading.checks.show import wrapped
@@ -63,7 +63,7 @@ def update(exercise_id: str, **entry: Any) -> None:
     entries[exercise_id] = {**entries.get(exercise_id, {}), **entry}
     text = json.dumps(entries, indent=1, ensure_ascii=False)
     with contextlib.suppress(OSError):
-        _write(folder() / "progress.json", text)
+        write(folder() / "progress.json", text)
 
 
 def keep_answer(exercise_id: str, text: str) -> Path:
@@ -74,16 +74,8 @@ def keep_answer(exercise_id: str, text: str) -> Path:
     while path.exists():
         number += 1
         path = path.with_name(f"{exercise_id}-{stamp}-{number}.py")
-    _write(path, text + "\n")
+    write(path, text + "\n")
     return path
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a crash never leaves half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
 
 
 @dataclass(frozen=True)

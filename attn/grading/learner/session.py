@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.kernel import Emulated, is_kernel
+from attn.exercises.kernel import is_kernel, misfit
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
-from attn.grading.checks.failures import checking, one_thread
+from attn.grading.checks.failures import one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.show import and_list, dtype_name, wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, html, show
+from attn.grading.learner.fallback import fallback, fallback_of
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
@@ -51,11 +52,16 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    for namespace in (frame.f_locals, frame.f_globals):
-        if answer is None:
-            answer = namespace.get(exercise.name)
+    if answer is None:
+        answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
     if fallback_of(answer) == exercise.id:
-        _show_again(exercise)
+        said = (
+            f"{exercise.name} is still the reference that was put in place "
+            "of your answer: run your own cell first."
+        )
+        if last := _last.get(exercise.id):
+            said += f"\nLast time: {last.message.splitlines()[0].strip()}"
+        _refuse(exercise, said, "run your cell first")
         return
     verdict = _verdict(exercise, answer)
     _last.pop(exercise_id, None)
@@ -65,15 +71,16 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         points = f"{exercise.points}/{exercise.points} points"
         show(f"✓ {exercise.id}  {points}", lambda: _right(exercise))
         return
-    text = f"{verdict.message}\n{cards.GOES_ON}"
+    text, call = f"{verdict.message}\n{cards.GOES_ON}", ""
+    if verdict.details:
+        is_why = frame.f_globals.setdefault("why", why) is why
+        call = "why" if is_why else "attn.grading.why"
+        text += f" More: {call}()"
     if answer is None:
-        _show_calm(exercise, "not defined", text)
+        _refuse(exercise, text, "not defined")
     else:
-        why = _why_in(frame.f_globals) if verdict.details else ""
-        _show_refusal(
-            exercise,
-            text + (why and f" More: {why}()"),
-            lambda: html("wrong", exercise, verdict, why),
+        _refuse(
+            exercise, text, card=lambda: html("wrong", exercise, verdict, call)
         )
     frame.f_globals[exercise.name] = fallback(exercise)
 
@@ -89,13 +96,10 @@ def why(exercise_id: str = "") -> None:
         ValueError: there is no such exercise.
     """
     wrong = [name for name, x in _last.items() if not x.passed]
-    if exercise_id:
-        name = _exercise(exercise_id, "why").id
-    elif wrong:
-        name = wrong[-1]
-    else:
+    if not (exercise_id or wrong):
         print("Nothing has been refused here: check comes first.")
         return
+    name = find(exercise_id).id if exercise_id else wrong[-1]
     if name not in wrong:
         print(f'There is no wrong answer: check("{name}") comes first.')
         return
@@ -107,12 +111,6 @@ def why(exercise_id: str = "") -> None:
     )
 
 
-def _why_in(namespace: dict[str, Any]) -> str:
-    """Return how a notebook calls ``why``, which is put there if it is not."""
-    is_there = namespace.setdefault("why", why) is why
-    return "why" if is_there else "attn.grading.why"
-
-
 def _exercise(exercise_id: str, function: str) -> Exercise:
     """Return the exercise with an id, which must be given."""
     if not exercise_id:
@@ -121,27 +119,18 @@ def _exercise(exercise_id: str, function: str) -> Exercise:
     return find(exercise_id)
 
 
-def _show_again(exercise: Exercise) -> None:
-    """Say what is to be done; the diagnosis has been read already."""
-    said = (
-        f"{exercise.name} is still the reference that was put in place of "
-        "your answer: run your own cell first."
-    )
-    if last := _last.get(exercise.id):
-        said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-    _show_calm(exercise, "run your cell first", said)
-
-
-def _show_calm(exercise: Exercise, word: str, said: str) -> None:
-    kind = CALM._replace(word=word)
-    _show_refusal(exercise, said, lambda: html("calm", exercise, kind, said))
-
-
-def _show_refusal(
-    exercise: Exercise, text: str, card: Callable[[], str]
+def _refuse(
+    exercise: Exercise,
+    said: str,
+    word: str = "",
+    card: Callable[[], str] | None = None,
 ) -> None:
+    """Say that an answer is not right: in its own card, or in a calm one."""
     first = f"✗ {exercise.id}  0/{exercise.points} points"
-    show("\n".join([first, *wrapped(text, "  ")]), card, wrong=True)
+    kind = CALM._replace(word=word)
+    calm = functools.partial(html, "calm", exercise, kind, said)
+    text = "\n".join([first, *wrapped(said, "  ")])
+    show(text, card or calm, wrong=True)
 
 
 def _right(exercise: Exercise) -> str:
@@ -185,15 +174,8 @@ def _verdict(exercise: Exercise, answer: Any) -> Verdict:
     if not callable(answer):
         what = type(answer).__name__
         return Verdict(False, f"{name} is a {what}, not a function")
-    if exercise.launch:
-        fits = is_kernel(answer)
-        form = "a kernel: write @triton.jit above its def"
-    else:
-        needs_class = inspect.isclass(exercise.reference)
-        fits = needs_class == inspect.isclass(answer)
-        form = "a class" if needs_class else "a function"
-    if not fits:
-        return Verdict(False, f"{name} needs to be {form}")
+    if said := misfit(name, exercise.form, answer):
+        return Verdict(False, said)
     return judge(exercise, answer, oracle=_oracle(exercise.id))
 
 
@@ -293,37 +275,3 @@ def _text_of(exercise: Exercise, namespace: dict[str, Any]) -> str:
         if f"def {name}(" in cell or f"class {name}(" in cell:
             return cell
     return ""
-
-
-def fallback(exercise: Exercise) -> Any:
-    """Return the reference, marked, so that it never passes as an answer."""
-
-    def refusing(function: Any) -> Any:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if checking.get() == exercise.id:
-                raise RuntimeError(
-                    f"this {exercise.name} is the reference, put there so "
-                    "that the chapter goes on: write your own"
-                )
-            return function(*args, **kwargs)
-
-        return call
-
-    marked: Any
-    reference = exercise.reference
-    if exercise.launch:
-        marked = Emulated(refusing(reference.function))
-    elif inspect.isclass(reference):
-        own = {"__init__": refusing(reference.__init__)}
-        own["__doc__"] = reference.__doc__
-        marked = type(exercise.name, (reference,), own)
-    else:
-        marked = refusing(reference)
-    marked.__attn_reference__ = exercise.id
-    return marked
-
-
-def fallback_of(answer: Any) -> str | None:
-    """Return the exercise for which the reference took the answer's place."""
-    return getattr(answer, "__attn_reference__", None)

@@ -9,7 +9,6 @@ at a check runs one answer, on case after case.
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import signal
 import socket
@@ -24,7 +23,7 @@ from traitlets.config import Config
 
 import attn
 from attn.exercises import triton_compat
-from attn.exercises.kernel import function_of, is_kernel
+from attn.exercises.kernel import function_of, misfit
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.run import Outcome, fail, run
 from attn.grading.sandbox.missing import Missing
@@ -189,10 +188,8 @@ def serve(channel: socket.socket, check: Check, answer: Any) -> None:
     outcome = Outcome()
     if answer is None:
         fail(outcome, NameError(f"name {check.name!r} is not defined"))
-    elif _form(answer) != check.form:
-        hint = ": write @triton.jit above its def"
-        needs = check.form + (hint if check.form == "kernel" else "")
-        fail(outcome, TypeError(f"{check.name} needs to be a {needs}"))
+    elif said := misfit(check.name, check.form, answer):
+        fail(outcome, TypeError(said))
     channel.sendall(encode(outcome))
     clock = Clock()
     with compat.language_kept_patched(), torch.inference_mode(False):
@@ -220,11 +217,3 @@ def _as_in_a_new_notebook() -> None:
     torch.set_num_threads(1)
     warnings.resetwarnings()
     sys.setrecursionlimit(2000)
-
-
-def _form(answer: Any) -> str:
-    if inspect.isclass(answer):
-        return "class"
-    if is_kernel(answer):
-        return "kernel"
-    return "function" if callable(answer) else "another thing"

@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from attn.exercises.spec import Case, find
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.run import run
-from attn.grading.learner.session import fallback
+from attn.grading.learner.fallback import fallback
 
 X = torch.arange(24.0).reshape(1, 2, 3, 4)
 CASE = Case("anything", (X,))

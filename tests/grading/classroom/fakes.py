@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import psutil
+
 from attn.exercises import sources
 from attn.grading.classroom.grade import Options, grade
 from attn.grading.classroom.result import Mark
@@ -70,12 +72,4 @@ def graded_names(log):
 def are_running(log):
     """Return whether one of the processes that graded is still there."""
     pids = {line.split()[1] for line in log.read_text().splitlines()}
-    return any(map(is_running, map(int, pids)))
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return any(psutil.pid_exists(int(x)) for x in pids)

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from attn.exercises import sources
 from attn.grading.classroom import batch, grade
 from attn.grading.classroom.pools import processes
 from attn.grading.classroom.submissions import Submission, find
@@ -33,13 +32,14 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(
     results = grade_all(submissions)
     assert sorted(x.learner for x in results) == sorted(DAMAGE)
     for result in results:
-        broken = DAMAGE[result.learner]
-        if broken.message:
-            assert result.status == "unreadable"
-            assert broken.message in result.message
-            assert not result.marks
-        else:
-            assert [x.exercise for x in result.marks] == EXERCISES
+        message = DAMAGE[result.learner].message
+        assert (result.status == "unreadable") == bool(message)
+        assert (message or "") in result.message and result.seed == 7
+        exercises = [] if message else EXERCISES
+        assert [x.exercise for x in result.marks] == exercises
+        if not message:
+            assert result.chapter == "05_gqa"
+            assert result.isolation == fakes.Examiner.isolation
     files = list((tmp_path / "out" / "results").iterdir())
     assert len(files) == len(DAMAGE)
     again = {x.submission: x for x in grade_all(submissions)}
@@ -77,17 +77,36 @@ def test_a_stopped_batch_resumes(tmp_path, log, klass, grade_all):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"seed": 8}, {"timeout": 61}, {"points": {FIRST: 9}}, {"isolation": "x"}],
+    ("of", "change"),
+    [
+        ("options", {"seed": 8}),
+        ("options", {"timeout": 61}),
+        ("options", {"points": {FIRST: 9}}),
+        ("options", {"isolation": "x"}),
+        ("submission", {"learner": "Ann"}),
+        ("submission", {"ids": ("7",)}),
+        ("submission", {"attempt": (2,)}),
+        ("book", {}),
+    ],
 )
-def test_other_options_grade_again(change, log, klass, grade_all):
-    submissions, options = klass("a"), replace(OPTIONS, **change)
+def test_what_changes_a_result_grades_again(
+    of, change, log, klass, monkeypatch, grade_all
+):
+    submissions, options = klass("a"), OPTIONS
     grade_all(submissions)
+    if of == "options":
+        options = replace(OPTIONS, **change)
+    elif of == "submission":
+        submissions = [replace(submissions[0], **change)]
+    else:
+        monkeypatch.setattr(grade, "book", lambda: "newer")
     (result,) = grade_all(submissions, options)
     assert len(fakes.graded_names(log)) == 2
     assert result.seed == options.seed
     worth = options.points.get(FIRST, result.marks[0].max_points)
     assert result.marks[0].points == worth
+    if of == "submission":
+        assert asdict(result) == asdict(result) | change
 
 
 def test_only_changed_submissions_are_graded_again(
@@ -105,22 +124,6 @@ def test_only_changed_submissions_are_graded_again(
         assert submissions[1].name in fakes.graded_names(log)
         assert submissions[2].name not in fakes.graded_names(log)
     assert {x.status for x in results} == {"graded"}
-
-
-def test_what_a_platform_says_later_reaches_the_result(klass, grade_all):
-    (found,) = klass("a")
-    grade_all([found])
-    for change in ({"learner": "Ann"}, {"ids": ("7",)}, {"attempt": (2,)}):
-        (result,) = grade_all([replace(found, **change)])
-        assert asdict(result) == asdict(result) | change
-
-
-def test_a_newer_book_grades_all_again(log, klass, monkeypatch, grade_all):
-    submissions = klass("a")
-    grade_all(submissions)
-    monkeypatch.setattr(grade, "book", lambda: "newer")
-    grade_all(submissions)
-    assert len(fakes.graded_names(log)) == 2
 
 
 @pytest.mark.parametrize(
@@ -144,40 +147,20 @@ def test_a_submission_that_kills_its_grader_costs_no_other_submission(
     assert {*fakes.graded_names(log)} == {name}, "only that is tried again"
 
 
-def test_a_result_keeps_its_seed_isolation_chapter_and_code(
-    tmp_path, klass, grade_all
-):
-    submissions = klass("a")
-    for _ in range(2):  # graded, and as it was stored
-        (result,) = grade_all(submissions)
-        assert (result.seed, result.chapter) == (7, "05_gqa")
-        assert result.isolation == fakes.Examiner.isolation
-        code = {x.exercise: x.code for x in result.marks}
-        assert code == {x: sources.solution(x) for x in EXERCISES}
-    (file,) = (tmp_path / "out" / "results").iterdir()
-    stored = json.loads(file.read_text())
-    assert stored == json.loads(json.dumps(asdict(result)))
-
-
-class Failing(fakes.Examiner):
-    def __init__(self, after, error):
-        self.after, self.error = after, error
-
-    def examine(self, plan, points):
-        marks = super().examine(plan, points)
-        for _ in range(self.after):
-            yield next(marks)
-        if self.error:
-            raise self.error
-
-
 @pytest.mark.parametrize("error", [ValueError("no"), MemoryError(), None])
 @pytest.mark.parametrize("after", [0, 2])
 def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
-    after, error, klass
+    after, error, klass, monkeypatch
 ):
-    (submission,) = klass("a")
-    result = grade.grade(submission, OPTIONS, Failing(after, error))
+    def failing(plan, points):
+        yield from [*marked(plan, points)][:after]
+        if error:
+            raise error
+
+    (submission,), examiner = klass("a"), fakes.Examiner()
+    marked = examiner.examine
+    monkeypatch.setattr(examiner, "examine", failing)
+    result = grade.grade(submission, OPTIONS, examiner)
     status = [x.status for x in result.marks]
     assert status == ["passed"] * after + ["died"] * (5 - after)
     assert "our fault" in result.message
@@ -190,13 +173,6 @@ def test_a_reader_that_fails_leaves_an_unreadable_row(klass, monkeypatch):
     result = grade.grade(submission, OPTIONS, fakes.Examiner())
     assert (result.status, result.digest) == ("unreadable", "")
     assert "ZeroDivisionError" in result.message
-
-
-def test_notes_are_stored_with_their_exercise(tmp_path):
-    path = DAMAGE["unmerged_in_a_cell"].place(tmp_path, "x")
-    result = grade.grade(find([path])[0], OPTIONS, fakes.Examiner())
-    assert "conflict markers" in result.marks[0].notes[0]
-    assert not result.marks[2].notes
 
 
 # --- The folder --------------------------------------------------------------
@@ -217,14 +193,9 @@ def test_a_seed_is_drawn_once_and_kept_even_if_the_batch_grows(tmp_path):
     assert opened(out).seed == opened(out, seed=seed).seed == seed
     assert opened(out, paths=("in", "late")).seed == seed
     assert opened(tmp_path / "other").seed != seed
-
-
-def test_a_folder_without_results_can_be_used_by_any_batch(tmp_path):
-    out = tmp_path / "out"
-    with batch.opened(out, [tmp_path / "in"], seed=1):
-        pass
-    (out / "marks.csv").touch()
-    assert opened(out, seed=2).seed == 2
+    with batch.opened(tmp_path / "empty", [tmp_path / "in"], seed=1):
+        (tmp_path / "empty/marks.csv").touch()
+    assert opened(tmp_path / "empty", seed=2).seed == 2, "without results"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,10 @@ def attn_grade(tmp_path, monkeypatch, log, capfd):
     monkeypatch.setattr(command, "PATIENCE", 600.0)
 
     def call(*words):
-        status = main(["grade", *words])
+        try:
+            status = main(["grade", *words])
+        except SystemExit as end:  # argparse's
+            status = end.code
         return status, *capfd.readouterr()
 
     return call
@@ -42,7 +45,9 @@ def test_a_class_has_a_table_and_reports_and_is_not_graded_twice(
 ):
     klass("ann", "bo")
     (tmp_path / "in/bo/05_gqa.ipynb").write_text("{")
-    status, out, err = attn_grade("in", "--seed", "5", "--jobs", "2")
+    (tmp_path / "ps1.csv").write_text(f"{FIRST},40\n")
+    words = ["in", "--points", "ps1.csv"]
+    status, out, err = attn_grade(*words, "--seed", "5", "--jobs", "2")
     assert (status, err) == (0, "")
     assert "ann" in out and "bo" in out and "seed 5" in out
     assert f"isolation: {fakes.Examiner.isolation}" in out
@@ -50,8 +55,11 @@ def test_a_class_has_a_table_and_reports_and_is_not_graded_twice(
     assert {"batch.json", "results", "class.csv", "marks.csv"} <= made
     table = (tmp_path / "grades/class.csv").read_text()
     assert table.index("ann") < table.index("bo") < table.index("breaks off")
-    assert attn_grade("in") == (0, out, "")
+    assert ",40," in table
+    assert attn_grade(*words) == (0, out, "")
     assert len(log.read_text().splitlines()) == 2
+    status, out, err = attn_grade(*words, "--seed", "2")
+    assert (status, out) == (2, "") and "--seed (its seed is 5)" in err
 
 
 def test_who_waits_sees_a_line_a_submission_or_a_bar_at_a_terminal(
@@ -71,6 +79,9 @@ def test_who_waits_sees_a_line_a_submission_or_a_bar_at_a_terminal(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "usage: attn grade"),
+        (["in", "--seed", "x"], "--seed"),
+        (["in", "--isolation", "limits"], "--isolation"),
         (["nowhere"], "nowhere"),
         (["in", "--points", "nowhere.csv"], "nowhere.csv"),
         (["in", "--roster", "nowhere.csv"], "nowhere.csv must be a CSV"),
@@ -89,18 +100,8 @@ def test_a_wrong_argument_is_reported_before_anything_is_graded(
     klass("ann")
     status, out, err = attn_grade(*words)
     assert (status, out) == (2, "")
-    assert err.startswith("attn grade: ") and message in err
+    assert "attn grade: " in err and message in err
     assert log.read_text() == ""
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["in", "--seed", "x"], ["in", "--isolation", "limits"]]
-)
-def test_an_invalid_option_is_a_usage_error(words, attn_grade, capfd):
-    with pytest.raises(SystemExit) as end:
-        attn_grade(*words)
-    assert end.value.code == 2
-    assert "attn grade" in capfd.readouterr().err
 
 
 def test_a_package_that_is_missing_is_named(attn_grade, klass, monkeypatch):
@@ -127,21 +128,6 @@ def test_without_bubblewrap_nothing_is_graded_unless_none_is_asked_for(
     assert kept["isolation"] == "none"
 
 
-def test_points_are_in_the_marks_and_another_seed_needs_another_folder(
-    attn_grade, klass, tmp_path
-):
-    klass("ann")
-    (tmp_path / "ps1.csv").write_text(f"{FIRST},40\n")
-    words = ["in", "--points", "ps1.csv", "--seed"]
-    attn_grade(*words, "1")
-    (path,) = (tmp_path / "grades/results").iterdir()
-    marks = json.loads(path.read_text())["marks"]
-    assert marks[0]["points"] == marks[0]["max_points"] == 40
-    status, _, err = attn_grade(*words, "2")
-    assert status == 2 and "--seed (its seed is 1)" in err
-    assert attn_grade(*words, "2", "--out", "two")[0] == 0
-
-
 def test_a_roster_comes_back_with_the_points_and_those_who_are_absent(
     attn_grade, klass, tmp_path
 ):
@@ -156,10 +142,6 @@ def test_a_roster_comes_back_with_the_points_and_those_who_are_absent(
     filled = (tmp_path / "grades/roster.csv").read_text()
     assert filled == roster.replace("ann,a,", "ann,a,11")
     assert (tmp_path / "class.csv").read_text() == roster
-    table = (tmp_path / "grades/class.csv").read_text("utf-8-sig")
-    assert "cem,nothing handed in,," in table
-    page = (tmp_path / "grades/index.html").read_text()
-    assert "Nothing handed in" in page
 
 
 def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
@@ -173,8 +155,6 @@ def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
     for _ in range(2):
         status, out, _ = attn_grade("in")
         assert status == 0 and "oops" in out and "0.5/" in out
-        table = (tmp_path / "grades/class.csv").read_text("utf-8-sig")
-        assert ",0.5," in table
         assert path.read_text() == mine
     path.write_text(mine + "ann,gqa-nix,1,\n")
     _, out, _ = attn_grade("in")
@@ -271,21 +251,20 @@ def test_no_file_of_the_current_folder_is_run(tmp_path, monkeypatch):
 def test_the_folders_of_submissions_are_closed_and_opened_again(
     tmp_path, monkeypatch
 ):
-    folder, file = tmp_path / "a", tmp_path / "b" / "x.py"
-    for path in (folder, file.parent, tmp_path / "c"):
+    closed, other = [tmp_path / "a", tmp_path / "b" / "x.py"], tmp_path / "c"
+    for path in (closed[0], closed[1].parent, other):
         path.mkdir()
-    file.touch()
+    closed[1].touch()
     places = [str(tmp_path / x) for x in "abc"]
     monkeypatch.chdir(root())
     monkeypatch.setattr(sys, "path", [*places, str(root()), *sys.path])
     monkeypatch.setenv("PATH", os.pathsep.join([*places, "", ".", "/usr/bin"]))
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", places[0])
     path, environment = sys.path[:], dict(os.environ)
-    with command._nothing_runs_from([folder, file]):
-        assert [x for x in places if x in sys.path] == places[2:]
+    with command._nothing_runs_from(closed):
+        assert [x for x in places if x in sys.path] == [str(other)]
         assert sys.path.index(str(root())) == len(sys.path) - 1
-        left = os.environ["PATH"].split(os.pathsep)
-        assert left == [places[2], "/usr/bin"]
+        assert os.environ["PATH"] == f"{other}{os.pathsep}/usr/bin"
         assert os.environ["PYTHONSAFEPATH"] == "1"
         assert "PYTHONPATH" not in os.environ
     assert (sys.path, dict(os.environ)) == (path, environment)

@@ -29,89 +29,82 @@ Participant 12345,Anna Bell,anna@x.edu,Submitted,,7.00,
 Participant 12346,Bo Chen,bo@x.edu,No submission,-,7.00,"a
 b"
 """
+CEMS = ["Demir, Cem", "Demir, Cem (row 7)"]
 HEAD = f"{marks.HEAD}\n"
 
 
-@pytest.fixture
-def filled(tmp_path):
-    """Fill results into a table; return the lines that change, and more."""
-
-    def filled(text, results, column=None, by_hand=None):
-        people = {}
-        for x in results:
-            people.setdefault(x.learner, []).extend(x.ids)
-        roster = Roster(written(tmp_path, text), column, people)
-        after = roster.filled(Class(results, by_hand, roster.absent))
-        before = text.decode("latin-1") if isinstance(text, bytes) else text
-        lines = difflib.ndiff(before.splitlines(), after.splitlines())
-        return [x[2:] for x in lines if x.startswith("+ ")], roster
-
-    return filled
-
-
-def test_canvas_gets_points_by_id_login_or_name(filled):
-    results = [
-        graded("bellana", right(), ids=("10293",)),
-        unreadable("bchen"),
-        graded("cdemir2", wrong()),
-        graded("stranger", right()),
-    ]
-    changed, roster = filled(CANVAS, results)
-    assert changed == [
-        ANNA.format("2,9"),
-        '"Demir, Cem",10296,S4,cdemir2,B,0,,',
-    ], "an unreadable file changes nothing, and is no 0"
-    assert roster.absent == ["Demir, Cem"]
-    assert roster.unknown == ["stranger"]
-
-
-@pytest.mark.parametrize(
-    ("name", "changed", "absent"),
-    [
-        ("Bell, Anna", [ANNA.format("2,9")], []),
-        ("anna bell", [ANNA.format("2,9")], []),
-        ("Cem Demir", [], ["Bell, Anna"]),  # two rows have it
-    ],
-)
-def test_a_name_of_one_row_is_a_match_in_either_order(
-    name, changed, absent, filled
-):
-    found, roster = filled(CANVAS, [graded(name, right())])
-    assert found == changed
-    rest = ["Chen, Bo", "Demir, Cem", "Demir, Cem (row 7)"]
-    assert roster.absent == absent + rest
-
-
-def test_moodle_gets_the_total_in_its_column(filled):
-    results = [
-        graded("Anna Bell", right(), ids=("12345",)),
-        graded("Anna Bell", right("gqa-pool_heads"), chapter="13_x"),
-    ]
-    changed, roster = filled(MOODLE, results)
-    assert changed == [
-        "Participant 12345,Anna Bell,anna@x.edu,Submitted,4,7.00,"
-    ]
-    assert roster.absent == ["Bo Chen"]
+#: By what they show: the table, the results, the lines that change, the
+#: learners without a submission, those not in the table, and --column.
+TABLES = {
+    "Canvas: by id, login or name; an unreadable file is no 0": (
+        CANVAS,
+        [
+            graded("bellana", right(), ids=("10293",)),
+            unreadable("bchen"),
+            graded("cdemir2", wrong()),
+            graded("stranger", right()),
+        ],
+        [ANNA.format("2,9"), '"Demir, Cem",10296,S4,cdemir2,B,0,,'],
+        ["Demir, Cem"],
+        ["stranger"],
+    ),
+    "a name, its words in any order": (
+        CANVAS,
+        [graded("anna bell", right()), graded("Chen, Bo", wrong())],
+        [ANNA.format("2,9"), '"Chen, Bo",10294,S2,bchen,A,0,,'],
+        CEMS,
+    ),
+    "a name that two rows have": (
+        CANVAS,
+        [graded("Cem Demir", right())],
+        [],
+        ["Bell, Anna", "Chen, Bo", *CEMS],
+        ["Cem Demir"],
+    ),
+    "Moodle: the total, in its own column": (
+        MOODLE,
+        [
+            graded("Anna Bell", right(), ids=("12345",)),
+            graded("Anna Bell", right("gqa-pool_heads"), chapter="13_x"),
+        ],
+        ["Participant 12345,Anna Bell,anna@x.edu,Submitted,4,7.00,"],
+        ["Bo Chen"],
+    ),
+    "without a column for points: one a chapter": (
+        "First Name;Last Name;Email\nAnna;Bell;a@x\nBo;Chén;b@x",
+        [graded("Bo Chén", right()), graded("a@x", right(), chapter="9_x")],
+        [
+            "First Name;Last Name;Email;05_gqa;9_x",
+            "Anna;Bell;a@x;;2",
+            "Bo;Chén;b@x;2;",
+        ],
+        [],
+    ),
+    "a column that is chosen, and a total by hand": (
+        CANVAS,
+        [graded("abell", right()), graded("bchen", right())],
+        [ANNA.format(",2"), '"Chen, Bo",10294,S2,bchen,A,3.5,7.5,'],
+        CEMS,
+        [],
+        "Other (78)",
+    ),
+}
 
 
-def test_a_table_without_a_column_for_points_gets_one_a_chapter(filled):
-    text = "First Name;Last Name;Email\nAnna;Bell;a@x\nBo;Chén;b@x"
-    both = graded("Bo Chén", right()), graded("a@x", right(), chapter="9_x")
-    changed, _ = filled(text.encode("latin-1"), both)
-    assert changed == [
-        "First Name;Last Name;Email;05_gqa;9_x",
-        "Anna;Bell;a@x;;2",
-        "Bo;Chén;b@x;2;",
-    ]
-
-
-def test_a_column_can_be_chosen_and_takes_a_total_by_hand(filled):
-    results = [graded("abell", right())]
-    changed, _ = filled(CANVAS, results, column="Other (78)")
-    assert changed == [ANNA.format(",2")]
-    total = {("abell", ""): (7.5, "")}
-    changed, _ = filled(CANVAS, results, "Other (78)", total)
-    assert changed == [ANNA.format(",7.5")]
+@pytest.mark.parametrize("kind", TABLES)
+def test_points_are_filled_into_the_rows_of_their_learners(kind, tmp_path):
+    text, results, changed, absent, *more = TABLES[kind]
+    unknown, column = (*more, *([], None)[len(more) :])
+    data = text.encode("latin-1" if "é" in text else "utf-8")
+    people = {}
+    for x in results:
+        people.setdefault(x.learner, []).extend(x.ids)
+    roster = Roster(written(tmp_path, data), column, people)
+    by_hand = {("bchen", ""): (7.5, "")} if column else None
+    after = roster.filled(Class(results, by_hand, roster.absent))
+    lines = difflib.ndiff(text.splitlines(), after.splitlines())
+    assert [x[2:] for x in lines if x.startswith("+ ")] == changed
+    assert (roster.absent, roster.unknown) == (absent, unknown)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +180,7 @@ def test_what_a_spreadsheet_saves_is_read(text, read):
         (HEAD + "Ann,,-1,", "row 2 must .* points from 0; got Ann, , -1"),
         (HEAD + "Ann,,nan,", "row 2 must"),
         (HEAD + "Ann,,1,well, well", "row 2 must"),
-        (b"\xff\xfe", "must be a CSV in UTF-8"),
+        (b"PK\3\4", "must be a CSV; it is a zip archive"),
     ],
 )
 def test_a_wrong_row_is_one_error_with_its_number(text, message, read):

@@ -1,6 +1,7 @@
 """Each file is one submission, wherever it is and whatever it is."""
 
 import os
+import re
 
 import pytest
 
@@ -12,14 +13,14 @@ from attn.grading.classroom.submissions import find
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Make files below a folder, and go there."""
+    """Make files below a folder, and empty folders; go there."""
     monkeypatch.chdir(tmp_path)
 
     def make(*names):
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path.mkdir() if name.endswith("/") else path.touch()
         return tmp_path
 
     return make
@@ -29,88 +30,78 @@ def rows(*paths):
     return [(x.name, x.learner) for x in find(paths)]
 
 
-#: By what they show: the files, what is named, the names and the learners.
-FOLDERS = {
-    "a flat folder": (
-        "in/bob_05.ipynb in/alice_05.ipynb",
-        "in",
-        "alice_05.ipynb:alice_05 bob_05.ipynb:bob_05",
-    ),
-    "other files of a learner": (
-        "in/bob/05.ipynb in/bob/figure.png in/roster.csv",
-        "in",
-        "bob/05.ipynb:bob",
-    ),
-    "nbgrader's": (
-        "in/bo/ps1/05.ipynb in/ann/ps1/05.ipynb in/ann/ps1/extra/06.py",
-        "in",
-        "ann/ps1/05.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/05.ipynb:bo",
-    ),
-    "nbgrader's, as a shell names them": (
-        "in/bo/ps1/05.ipynb in/ann/ps1/05.ipynb in/ann/ps1/extra/06.py",
-        "in/ann in/bo",
-        "ann/ps1/05.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/05.ipynb:bo",
-    ),
-    "learners with different files": (
-        "w1/ann/x.ipynb w1/bo/y.ipynb w2/ann/z.py w2/bo/z.py",
-        "w1/ann w1/bo w2/ann w2/bo",
-        "ann/x.ipynb:ann bo/y.ipynb:bo ann/z.py:ann bo/z.py:bo",
-    ),
-    "two weeks": (
-        "w1/ann/05.ipynb w1/bo/05.ipynb w2/ann/05.ipynb w2/bo/05.ipynb",
-        "w1 w2",
-        "w1/ann/05.ipynb:ann w1/bo/05.ipynb:bo "
-        "w2/ann/05.ipynb:ann w2/bo/05.ipynb:bo",
-    ),
-    "files and folders": (
-        "in/a/x.ipynb in/b.ipynb in/data/table.csv",
-        "in",
-        "b.ipynb:b a/x.ipynb:a",
-    ),
-    "caches and hidden files": (
-        "in/a/.ipynb_checkpoints/x.ipynb in/a/__pycache__/x.py "
-        "in/a/.x.ipynb in/.git/x.py in/a/x.IPYNB",
-        "in",
-        "a/x.IPYNB:a",
-    ),
-    "equal names": (
-        "a/x.ipynb b/x.ipynb b/y.ipynb",
-        "a/x.ipynb b/x.ipynb",
-        "a/x.ipynb:a b/x.ipynb:b",
-    ),
-    "a file named twice": (
-        "in/x.ipynb in/y.py",
-        "in/x.ipynb in in/../in/x.ipynb",
-        "x.ipynb:x y.py:y",
-    ),
-    "a deep folder": (
-        f"in/{'d/' * 300}x.ipynb",
-        "in",
-        f"{'d/' * 300}x.ipynb:d",
-    ),
-}
+def table(text):
+    """Read lines of three: a title and what is named; files; what is found."""
+    found = re.findall(r"^(.+): (.+)\n    (.+)\n    (.+)", text, re.MULTILINE)
+    assert len(found) == (text.count("\n") - 1) // 3
+    return [pytest.param(*cells, id=title) for title, *cells in found]
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
-def test_each_file_has_a_name_and_a_learner(kind, place):
-    files, named, expected = map(str.split, FOLDERS[kind])
-    place(*files)
-    assert [f"{name}:{learner}" for name, learner in rows(*named)] == expected
+#: What is found: a name, and a learner.
+FOLDERS = f"""
+a flat folder: in
+    in/bob_05.ipynb in/alice_05.ipynb
+    alice_05.ipynb:alice_05 bob_05.ipynb:bob_05
+nbgrader's: in
+    in/bo/ps1/5.ipynb in/ann/ps1/5.ipynb in/ann/ps1/extra/06.py
+    ann/ps1/5.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/5.ipynb:bo
+nbgrader's, as a shell names them: in/ann in/bo
+    in/bo/ps1/5.ipynb in/ann/ps1/5.ipynb in/ann/ps1/extra/06.py
+    ann/ps1/5.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/5.ipynb:bo
+learners with different files: w1/ann w1/bo w2/ann w2/bo
+    w1/ann/x.ipynb w1/bo/y.ipynb w2/ann/z.py w2/bo/z.py
+    ann/x.ipynb:ann bo/y.ipynb:bo ann/z.py:ann bo/z.py:bo
+two weeks: w1 w2
+    w1/ann/5.py w1/bo/5.py w2/ann/5.py w2/bo/5.py
+    w1/ann/5.py:ann w1/bo/5.py:bo w2/ann/5.py:ann w2/bo/5.py:bo
+files and folders: in
+    in/a/x.ipynb in/b.ipynb in/data/table.csv in/a/figure.png
+    b.ipynb:b a/x.ipynb:a
+folders beside a file of another kind: in
+    in/bob/05.ipynb in/bob/figure.png in/roster.csv
+    bob/05.ipynb:bob
+a file of another kind in a flat folder: in
+    in/bob.ipynb in/zoe.pdf in/xi.ipynb.txt
+    bob.ipynb:bob xi.ipynb.txt:xi zoe.pdf:zoe
+a learner's empty folder: in
+    in/a/x.ipynb in/b/essay.pdf in/c/
+    a/x.ipynb:a b:b c:c
+caches and hidden files: in
+    in/a/.ipynb_checkpoints/x.py in/a/__pycache__/x.py in/a/X.IPYNB
+    a/X.IPYNB:a
+hidden files and folders: in
+    in/a/.x.ipynb in/.git/x.py in/a/y.py
+    a/y.py:a
+equal names: a/x.ipynb b/x.ipynb
+    a/x.ipynb b/x.ipynb b/y.ipynb
+    a/x.ipynb:a b/x.ipynb:b
+a file named twice: in in/x.ipynb in/../in/x.ipynb
+    in/x.ipynb in/y.py
+    x.ipynb:x y.py:y
+a deep folder: in
+    in/{"d/" * 300}x.ipynb
+    {"d/" * 300}x.ipynb:d
+"""
 
 
-def test_a_file_of_another_kind_is_a_row_in_a_flat_folder(place):
-    folder = place("in/bob.ipynb", "in/zoe.pdf", "in/xi.ipynb.txt") / "in"
-    assert rows("in") == [
-        ("bob.ipynb", "bob"),
-        ("xi.ipynb.txt", "xi"),
-        ("zoe.pdf", "zoe"),
-    ]
+@pytest.mark.parametrize(("named", "files", "expected"), table(FOLDERS))
+def test_each_file_has_a_name_and_a_learner(named, files, expected, place):
+    place(*files.split())
+    found = (f"{name}:{learner}" for name, learner in rows(*named.split()))
+    assert " ".join(found) == expected
+
+
+def test_a_file_of_another_kind_is_read_for_what_it_is(place):
+    folder = place("in/zoe.pdf", "in/xi.ipynb.txt", "in/x.py") / "in"
     (folder / "zoe.pdf").write_bytes(b"%PDF-1.7")
-    with pytest.raises(Unreadable, match="the notebook itself is needed"):
-        read(find([folder])[2])
     chapter = sources.notebook_path("mask").read_bytes()
     (folder / "xi.ipynb.txt").write_bytes(chapter)  # as some browsers save it
-    assert read(find([folder])[1]).key == "mask"
+    found = {x.learner: x for x in find([folder])}
+    assert read(found["xi"]).key == "mask"
+    with pytest.raises(Unreadable, match="the notebook itself is needed"):
+        read(found["zoe"])
+    with pytest.raises(Unreadable, match="without a notebook"):
+        read(find([place("two/a/x.py", "two/c/") / "two"])[1])
 
 
 @pytest.mark.parametrize(
@@ -119,24 +110,22 @@ def test_a_file_of_another_kind_is_a_row_in_a_flat_folder(place):
         "mallory/bo/x.ipynb",
         "mallory/bo.ipynb",
         "mallory/bo_1_assignsubmission_file_/x.ipynb",
-        "mallory/submission_1/x.ipynb",
+        "mallory/bo_10293_99999_x.ipynb",
+        "mallory/submission_1/x.ipynb mallory/submission_metadata.yml",
     ],
 )
 @pytest.mark.parametrize("file", ["x.ipynb", "05/x.ipynb"])
-@pytest.mark.parametrize("again", [(), ("mallory/x.ipynb",)])
-def test_no_learners_folder_names_another_learner(planted, file, again, place):
-    place(f"ana/{file}", f"bo/{file}", planted, *again)
-    found = rows("ana", "bo", "mallory")
-    assert {learner for _, learner in found} == {"ana", "bo", "mallory"}
-    assert all(name.startswith(f"{learner}/") for name, learner in found)
-
-
-def test_a_learners_empty_folder_is_a_row(place):
-    folder = place("in/a/x.ipynb", "in/b/essay.pdf")
-    (folder / "in/c").mkdir()
-    assert rows("in") == [("a/x.ipynb", "a"), ("b", "b"), ("c", "c")]
-    with pytest.raises(Unreadable, match="without a notebook"):
-        read(find(["in"])[1])
+@pytest.mark.parametrize("again", ["", "in/mallory/x.ipynb"])
+@pytest.mark.parametrize("named", ["in", "in/ana in/bo in/mallory"])
+def test_no_learner_hands_in_under_the_name_of_another(
+    planted, file, again, named, place
+):
+    place(f"in/ana/{file}", f"in/bo/{file}", *again.split())
+    place(*(f"in/{x}" for x in planted.split()))
+    found = find(named.split())
+    assert {x.learner for x in found} == {"ana", "bo", "mallory"}
+    assert all(x.name.startswith(f"{x.learner}/") for x in found)
+    assert not any(x.ids or x.attempt for x in found)
 
 
 def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
@@ -245,60 +234,49 @@ def learners(place):
     return learners
 
 
-MOODLE = (
-    "in/Anna Bell_12345_assignsubmission_file_/03_masks.ipynb; "
-    "in/Bo_Chen_12346_assignsubmission_file/03_masks.ipynb; "
-    "in/Participant_12347_assignsubmission_file_/mine.ipynb"
-)
-THREE = "Anna Bell 12345; Bo_Chen 12346; Participant 12347 12347"
-#: By what they show: the files, what is named; names, ids, and attempts.
-NAMES = {
-    "Canvas: the learner, the id, the attempt": (
-        "in/bellana_10293_84756_03_masks.ipynb; "
-        "in/bellana_LATE_10293_84756_03_masks-1.ipynb; "
-        "in/bellana_10293_90000_a.ipynb; "
-        "in/chen-libo_LATE_10300_84001_masks.ipynb",
-        "in",
-        "bellana 10293 84756 0; bellana 10293 84756 1; "
-        "bellana 10293 90000 0; chen-libo 10300 84001 0",
-    ),
-    "files that look like Canvas's and are not": (
-        "in/hw_2026_101_ann.ipynb; in/hw_2026_101_bo.ipynb",
-        "in",
-        "hw_2026_101_ann; hw_2026_101_bo",
-    ),
-    "Moodle: a folder for each": (MOODLE, "in", THREE),
-    "Moodle: folders, as a shell names them": (MOODLE, "in/*", THREE),
-    "Moodle: flat": (
-        "in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb",
-        "in",
-        "Anna Bell 12345",
-    ),
-    "two of one name; Moodle numbers the learners of each task": (
-        "a/bell_1_84756_x.ipynb; b/bell_2_84757_x.ipynb; "
-        "a/Anna Bell_7_assignsubmission_file_/x.ipynb; "
-        "b/Anna Bell_8_assignsubmission_file_/x.ipynb; "
-        "b/Bo_8_assignsubmission_file_/x.ipynb; "
-        "b/Bo_9_assignsubmission_file_/x.ipynb",
-        "?",
-        "Anna Bell 7; Anna Bell 8; Bo (8) 8; Bo (9) 9; "
-        "bell (1) 1 84756 0; bell (2) 2 84757 0",
-    ),
-}
+#: What is found: names, ids and attempts.
+NAMES = """
+Canvas: in
+    in/ann_10_847_x.ipynb; in/ann_LATE_10_847_x-1.ipynb; in/ann_10_900_a.py
+    ann 10 847 0; ann 10 847 1; ann 10 900 0
+Canvas, a name with a hyphen: in
+    in/chen-libo_LATE_10300_84001_masks.ipynb
+    chen-libo 10300 84001 0
+files that look like Canvas's and are not: in
+    in/hw_2026_101_ann.ipynb; in/hw_2026_101_bo.ipynb
+    hw_2026_101_ann; hw_2026_101_bo
+Moodle, a folder for each: in
+    in/Anna Bell_1_assignsubmission_file_/x.py; in/Cem_3_assignsubmission_file/
+    Anna Bell 1; Cem 3
+Moodle, folders as a shell names them: in/*
+    in/Ann_1_assignsubmission_file_/x.py; in/B_C_2_assignsubmission_file/y.py
+    Ann 1; B_C 2
+Moodle, without names: in
+    in/Participant_12347_assignsubmission_file_/mine.ipynb
+    Participant 12347 12347
+Moodle, flat: in
+    in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb
+    Anna Bell 12345
+two of one name: ?
+    a/bell_1_84756_x.ipynb; b/bell_2_84757_x.ipynb
+    bell (1) 1 84756 0; bell (2) 2 84757 0
+Moodle numbers the learners of each task: ?
+    a/Ann_7_assignsubmission_file_/x.ipynb; b/Ann_8_assignsubmission_file_/x.py
+    Ann 7; Ann 8
+two of one name in one task: in
+    in/Bo_8_assignsubmission_file_/x.ipynb; in/Bo_9_assignsubmission_file_/x.py
+    Bo (8) 8; Bo (9) 9
+a name of a platform's inside another: in
+    in/submission_2/submission_1/x.py; in/B_1_assignsubmission_file/a_1_222_.py
+    B 1; submission_2 2 2
+"""
 
 
-@pytest.mark.parametrize("kind", NAMES)
-def test_a_platforms_names_are_taken_apart(kind, learners):
-    files, named, expected = NAMES[kind]
+@pytest.mark.parametrize(("named", "files", "expected"), table(NAMES))
+def test_a_platforms_names_are_taken_apart(named, files, expected, learners):
     found = learners(*files.split("; "), named=(named,))
     told = (" ".join(map(str, (x, *y, *z))) for x, y, z in found)
     assert "; ".join(sorted(told)) == expected
-
-
-def test_moodle_names_the_learner_of_an_empty_folder(learners):
-    os.makedirs("in/Cem_4_assignsubmission_file_")
-    found = learners("in/Zoë_3_assignsubmission_file_/x.ipynb")
-    assert [x[0] for x in found] == ["Zoë", "Cem"]
 
 
 @pytest.mark.parametrize("named", ["in", "in/submission_1*"])
@@ -313,23 +291,6 @@ def test_gradescopes_metadata_name_the_learners(named, learners):
     found = find(["in"])
     assert found[1].path == found[2].path
     assert len({x.name for x in found}) == 4
-
-
-@pytest.mark.parametrize("named", ["in", "in/*"])
-def test_no_learner_hands_in_under_the_name_of_another(named, learners, place):
-    mallory = place("in/mallory/submission_1/x.ipynb") / "in/mallory"
-    (mallory / "submission_metadata.yml").write_text("a: [")  # not read
-    found = learners(
-        "in/anna/x.ipynb",
-        "in/mallory/anna_10293_99999_x.ipynb",
-        "in/mallory/Anna Bell_12345_assignsubmission_file_/x.ipynb",
-        "in/submission_12/submission_11/x.ipynb",
-        "in/Bo_1_assignsubmission_file_/submission_11/x.ipynb",
-        named=(named,),
-    )
-    names = {x[0] for x in found}
-    assert names == {"anna", "mallory", "submission_12", "Bo"}
-    assert not any(x[1] == ("10293",) or x[2] in ((1,), (11,)) for x in found)
 
 
 def test_only_text_in_metadata_names_a_learner(learners):

@@ -8,10 +8,12 @@ import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 
+import psutil
 import pytest
 
-from attn.grading.classroom import pools
+from attn.grading.classroom import dask, pools
 from tests.grading.classroom import fakes
 from tests.processes import run_python
 
@@ -47,7 +49,7 @@ def test_the_process_that_hands_out_work_starts_without_torch():
 
 ORPHANS = """
 import os, time
-from attn.grading.classroom import pools
+from attn.grading.classroom import dask, pools
 
 with pools.processes(1) as (start, _):
     executor = start()
@@ -60,9 +62,9 @@ def test_workers_end_when_their_batch_is_killed():
     command = [sys.executable, "-c", ORPHANS]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
         worker = int(parent.stdout.readline())
-        assert fakes.is_running(worker)
+        assert psutil.pid_exists(worker)
         parent.kill()
-    while fakes.is_running(worker):
+    while psutil.pid_exists(worker):
         time.sleep(0.05)
 
 
@@ -84,30 +86,33 @@ def test_a_worker_that_is_told_to_end_ends_in_the_middle_of_its_work():
 def test_dask_needs_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match="pip install distributed"):
-        pools.cluster("tcp://127.0.0.1:1")
-
-
-@contextmanager
-def cluster(workers, **options):
-    """Start a scheduler with workers; yield its address."""
-    distributed = pytest.importorskip("distributed")
-    options |= {"n_workers": workers, "threads_per_worker": 1}
-    with distributed.LocalCluster(
-        protocol="tcp", dashboard_address=None, **options
-    ) as started:
-        yield started.scheduler_address
+        dask.cluster("tcp://127.0.0.1:1", 1).__enter__()
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:x", "", "x://"])
 def test_dask_needs_a_scheduler(address):
     pytest.importorskip("distributed")
     with pytest.raises(ValueError, match="must be the address of a running"):
-        pools.cluster(address)
+        dask.cluster(address, 1).__enter__()
+
+
+@contextmanager
+def cluster(workers, processes=False):
+    """Start a scheduler with workers; yield its address."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=processes,
+        protocol="tcp",
+        dashboard_address=None,
+    ) as started:
+        yield started.scheduler_address
 
 
 def test_dask_needs_workers(klass, grade_all):
     with cluster(workers=0) as address:
-        pool = pools.cluster(address.removeprefix("tcp://"))
+        pool = partial(dask.cluster, address.removeprefix("tcp://"))
         with pytest.raises(ValueError, match="must name a cluster with work"):
             grade_all(klass("a"), pool=pool)
 
@@ -119,7 +124,7 @@ def test_a_cluster_grades_as_this_machine_does(processes, klass, grade_all):
     submissions = klass("a", "b", "c")
     with cluster(workers=2, processes=processes) as address:
         there = grade_all(
-            submissions, out="there", pool=pools.cluster(address)
+            submissions, out="there", pool=partial(dask.cluster, address)
         )
     here = grade_all(submissions, out="here")
     by_name = operator.attrgetter("submission")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attn.grading.classroom import result
+from attn.data import files
 from attn.grading.classroom.reports import formats
 from attn.grading.classroom.reports.class_ import Class
 
@@ -27,28 +27,25 @@ def write(class_: Class, out: Path, roster: str = "") -> list[Path]:
         roster: a platform's table with the points in it.
 
     Returns:
-        What was written: ``report.json``, ``class.csv``,
-        ``gradescope/<name>.json``, ``learners/<name>.html`` and
-        ``code/<exercise>/<name>.py`` for each learner, ``results.json`` if
-        there is one learner only, ``index.html``, and ``roster.csv`` if there
-        is a roster.
+        The files: those of one learner alone are ``learners/<name>.html``,
+        ``gradescope/<name>.json`` and ``code/<exercise>/<name>.py``.
     """
-    files = {
+    texts = {
         "report.json": formats.report(class_),
         "class.csv": formats.spreadsheet(class_),
         "index.html": formats.class_page(class_),
         "roster.csv": roster,
     }
     for x in class_.learners:
-        files[f"learners/{x.file}.html"] = formats.learner_page(x)
+        texts[f"learners/{x.file}.html"] = formats.learner_page(x)
         if x.results:
-            files[f"gradescope/{x.file}.json"] = formats.gradescope(x)
+            texts[f"gradescope/{x.file}.json"] = formats.gradescope(x)
         for mark in x.marks.values():
             if not mark.is_open:
-                files[f"code/{mark.exercise}/{x.file}.py"] = mark.code
+                texts[f"code/{mark.exercise}/{x.file}.py"] = mark.code
     if len(class_.learners) == 1:
-        files["results.json"] = formats.gradescope(class_.learners[0])
-    written = {out / name: text for name, text in files.items() if text}
+        texts["results.json"] = formats.gradescope(class_.learners[0])
+    written = {out / name: text for name, text in texts.items() if text}
     for path, text in written.items():
-        result.write(path, text)
+        files.write(path, text)
     return [*written]

@@ -56,13 +56,12 @@ class Learner:
         reasons = {}
         for x in self.results:
             counts = self.counted.get(str(x.chapter), x)
+            how = "has as many points or more"
+            if counts.attempt > x.attempt:
+                how = "was handed in later"
             if counts is not x:
-                how = "has as many points or more"
-                if counts.attempt > x.attempt:
-                    how = "was handed in later"
-                reasons[x.submission] = (
-                    f"{counts.submission} {how}, and counts"
-                )
+                said = f"{counts.submission} {how}, and counts"
+                reasons[x.submission] = said
         return reasons
 
     @cached_property
@@ -209,8 +208,10 @@ class Class:
             counts = Counter(sorted(x.exercise for _, x in cases))
             where = dict(counts.most_common())
             first = next(x for _, x in cases if x.exercise == [*where][0])
+            title, *paragraphs = [*first.details.splitlines(), "", ""]
+            why = paragraphs[0] if name in title else ""
             learners = [*{x.name: x for x, _ in cases}.values()]
-            row = {"mistake": name, "why": _why(first), "exercises": where}
+            row = {"mistake": name, "why": why, "exercises": where}
             rows.append(row | {"learners": learners})
         return sorted(rows, key=lambda x: -len(x["learners"]))
 
@@ -227,13 +228,6 @@ class Class:
             (str(i) if fine else f"{10 * i} %", sizes[i])
             for i in range(last + 1)
         ]
-
-
-def _why(mark: Mark) -> str:
-    """Return the paragraph below the name of a mark's mistake."""
-    lines = mark.details.splitlines()
-    is_named = len(lines) > 1 and (mark.mistake or "") in lines[0]
-    return lines[1] if is_named else ""
 
 
 def natural(name: str) -> tuple[Any, ...]:

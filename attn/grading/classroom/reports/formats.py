@@ -6,8 +6,6 @@ text from outside is escaped.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import statistics
 import textwrap
@@ -21,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from attn.exercises.markdown import as_html
+from attn.grading.classroom import tables
 from attn.grading.classroom.reports.class_ import Class, Learner
 from attn.grading.classroom.result import Mark, json_of, number
 
@@ -95,9 +94,7 @@ def spreadsheet(class_: Class) -> str:
             *map("; ".join, lists),
         ]
         rows.append(cells)
-    file = io.StringIO()
-    csv.writer(file).writerows(map(_safe, cells) for cells in rows)
-    return f"\ufeff{file.getvalue()}"
+    return "\ufeff" + tables.text(map(_safe, cells) for cells in rows)
 
 
 def _safe(cell: str | float) -> str | float:

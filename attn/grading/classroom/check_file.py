@@ -1,0 +1,54 @@
+"""Run ``attn check FILE``: the verdicts of a file, and nothing is stored."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from attn.exercises.spec import find
+from attn.grading.checks.show import wrapped
+from attn.grading.classroom.examiner import Examiner
+from attn.grading.classroom.grade import Options, grade
+from attn.grading.classroom.submissions import Submission
+from attn.grading.sandbox import isolation
+
+
+def check(path: Path, ids: Sequence[str] = ()) -> int:
+    """Print the verdict of each exercise in a file; store nothing.
+
+    A right answer is a line on stdout, a wrong one a few lines on stderr.
+
+    Args:
+        path: of a notebook or a Python file, of one chapter.
+        ids: of the exercises to print; all of the chapter's when empty.
+
+    Returns:
+        The exit status: 0 if all that is printed is right, else 1.
+
+    Raises:
+        ValueError: the file holds no exercise, or not one of ``ids``.
+    """
+    names = [find(x).id for x in ids]
+    # The inputs of a notebook's ``check``; the code is one's own.
+    kind = "none" if isolation.complaint() else "bubblewrap"
+    options = Options(seed=0, isolation=kind)
+    with Examiner(options.seed, isolation=options.isolation) as examiner:
+        row = grade(Submission(path, path.name, path.stem), options, examiner)
+    if row.status == "unreadable":
+        raise ValueError(f"{path}: {row.message}")
+    known = [x.exercise for x in row.marks]
+    if not {*names} <= {*known}:
+        raise ValueError(
+            f"ids must be of the chapter in {path}: {', '.join(known)}; "
+            f"got {', '.join(names)}"
+        )
+    marks = [x for x in row.marks if not ids or x.exercise in names]
+    for mark in marks:
+        sign = "✓" if mark.passed else "✗"
+        score = f"{mark.points}/{mark.max_points} points"
+        lines = [f"{sign} {mark.exercise}  {score}"]
+        lines += wrapped(mark.message, "  ")
+        place = sys.stdout if mark.passed else sys.stderr
+        print("\n".join(lines), file=place, flush=True)
+    return int(not all(x.passed for x in marks))
