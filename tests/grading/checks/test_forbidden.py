@@ -1,10 +1,9 @@
-"""A function that the task is to write is refused in every spelling."""
+"""A function that the task is to write is refused in any usual spelling."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attn.exercises.spec import Case, find
 from attn.grading.checks.forbidden import Forbidden
@@ -26,19 +25,11 @@ SOFTMAX = {
     "log": lambda x: F.log_softmax(x, -1).exp(),
     "minimum": lambda x: F.softmin(-x, -1),
     "two axes": lambda x: nn.Softmax2d()(x),
-    "private": lambda x: torch._softmax(x, -1, False),
-    "safe": lambda x: torch._safe_softmax(x, -1),
     "operator": lambda x: aten.softmax(x, -1),
-    "overload": lambda x: aten._softmax.default(x, -1, False),
     "vmap": torch.vmap(lambda x: F.softmin(-x, -1)),
     "in a loss": lambda x: F.cross_entropy(x[0, 0], torch.arange(3)),
     "fused": lambda x: F.scaled_dot_product_attention(x, x, x),
 }
-
-
-def _math(x):
-    with sdpa_kernel(SDPBackend.MATH):
-        return aten.scaled_dot_product_attention.default(x, x, x)
 
 
 def _flex(x):
@@ -71,9 +62,7 @@ LAYERS = {
 
 ATTENTION = {
     "functional": lambda x: F.scaled_dot_product_attention(x, x, x),
-    "private": lambda x: torch._C._nn.scaled_dot_product_attention(x, x, x),
     "operator": lambda x: aten.scaled_dot_product_attention(x, x, x),
-    "math": _math,
     "vmap": torch.vmap(lambda x: F.scaled_dot_product_attention(x, x, x)),
     "flex": _flex,
     **LAYERS,
@@ -105,7 +94,7 @@ SPELLINGS = {
     ("forbidden", "spelling"),
     [(x, y) for x in SPELLINGS for y in SPELLINGS[x]],
 )
-def test_a_function_is_refused_in_every_spelling(forbidden, spelling):
+def test_a_function_is_refused_in_any_usual_spelling(forbidden, spelling):
     reads = forbidden == "item"
     answer = SPELLINGS[forbidden][spelling]
     error = run(answer, AT if reads else CASE, forbids=(forbidden,)).error

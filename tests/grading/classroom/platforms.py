@@ -1,12 +1,12 @@
 """Submissions as platforms and their users leave them, in public reports.
 
 ``@handed_in`` marks a function that gets a solved chapter, demonstrations and
-outputs included, and returns it changed; or bytes, or several files by name.
+outputs included, and changes it; or returns a file's content, or several.
 """
 
 import json
 import re
-from dataclasses import dataclass
+from functools import partial
 
 from attn.exercises import cells, sources
 from tests.grading.classroom.damage.kinds import (
@@ -18,70 +18,50 @@ from tests.grading.classroom.damage.kinds import (
 )
 
 ALL = frozenset(EXERCISES)
-SUBMISSIONS = []
+SUBMISSIONS = {}  # by title: what makes it, and what passes, by file
 IMPORTS = "import math\nimport torch\nfrom torch import Tensor, nn\n\n"
-CHECK = "from attn.grading import check\n\n"
+HEAD = IMPORTS + "from attn.grading import check\n\n"
 
 
-@dataclass(frozen=True)
-class HandedIn:
-    """Describe a submission: how it is made, and what passes, by file."""
-
-    make: object
-    passed: object
-    name: str
-
-    def files(self):
-        made = self.make(whole())
-        several = isinstance(made, dict) and "nbformat" not in made
-        return made if several else {self.name: made}
-
-    def place(self, folder):
-        for name, content in self.files().items():
-            if isinstance(content, dict):
-                content = json.dumps(content, ensure_ascii=False)
-            if isinstance(content, str):
-                content = content.encode()
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-
-    def expected(self):
-        if isinstance(self.passed, dict):
-            return self.passed
-        return {self.name: set(self.passed)}
-
-    def __str__(self):
-        return self.make.__name__.replace("_", " ")
-
-
-def handed_in(passed=ALL, name="05_gqa.ipynb"):
+def handed_in(name="05_gqa.ipynb", lost=(), passed=None):
     def mark(make):
-        SUBMISSIONS.append(HandedIn(make, passed, name))
+        title = make.__name__.replace("_", " ")
+        SUBMISSIONS[title] = make, passed or {name: ALL - {*lost}}
         return make
 
     return mark
 
 
+def place(title, folder):
+    make, passed = SUBMISSIONS[title]
+    book = whole()
+    made = make(book) or as_saved(book)
+    files = made if isinstance(made, dict) else {[*passed][0]: made}
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_text = isinstance(content, str)
+        path.write_bytes(content.encode() if is_text else content)
+
+
 def whole():
-    notebook = sources.notebook("gqa")
-    for cell in notebook["cells"]:
-        if name := cells.exercise_id(cell):
-            cell["source"] = sources.solution(name).splitlines(keepends=True)
-    return notebook
+    """Return a solved chapter, in which each cell's source is one text."""
+    book = sources.notebook("gqa")
+    for cell in book["cells"]:
+        name = cells.exercise_id(cell)
+        kept = "".join(cell["source"])
+        cell["source"] = sources.solution(name) if name else kept
+    return book
 
 
-def text(cell):
-    return "".join(cell["source"])
+def as_saved(book):
+    for cell in book["cells"]:
+        cell["source"] = "".join(cell["source"]).splitlines(keepends=True)
+    return json.dumps(book, ensure_ascii=False)
 
 
 def code(source):
-    return {
-        "cell_type": "code",
-        "metadata": {},
-        "outputs": [],
-        "source": source,
-    }
+    return {"cell_type": "code", "metadata": {}, "source": source}
 
 
 def answers(book):
@@ -92,194 +72,161 @@ def checks(book):
     return [x for x in book["cells"] if cells.checked_id(x)]
 
 
-def own(book):
-    return [x for x in book["cells"] if x in answers(book) + checks(book)]
+def own_texts(book):
+    own = answers(book) + checks(book)
+    return [x["source"] for x in book["cells"] if x in own]
 
 
-def above(book, source, of=FIRST):
+def above(book, source, of=FIRST, **other):
     at = book["cells"].index(cell_of(book, of))
-    book["cells"].insert(at, code(source))
+    book["cells"].insert(at, code(source) | other)
 
 
 def without_checks(book):
-    kept = [x for x in book["cells"] if not cells.checked_id(x)]
-    return book | {"cells": kept}
+    return [x for x in book["cells"] if not cells.checked_id(x)]
 
 
-# --- What learners do to cells -----------------------------------------------
-
-
-@handed_in()
-def every_cell_twice(book):
-    return book | {"cells": [x for x in book["cells"] for _ in range(2)]}
-
-
-@handed_in()
-def the_notebook_pasted_below_itself(book):
-    return book | {"cells": book["cells"] * 2}
+NAMES = [x.partition("-")[2] for x in EXERCISES]
+LOOP = f"for name in {EXERCISES}:\n    check(name)"
+NONE = f"{' = '.join(NAMES)} = None"
+MORE = "%matplotlib inline", "!ls\ntorch.cuda.synchronize()"
+#: The cells that are left, by title.
+CELLS = {
+    "every cell twice": lambda x: [y for y in x["cells"] for _ in range(2)],
+    "the notebook pasted below itself": lambda x: x["cells"] * 2,
+    "all in one cell, with checks and magics": lambda x: [
+        code("\n\n".join([IMPORTS, MORE[0], *own_texts(x), MORE[1]]))
+    ],
+    "checks deleted": without_checks,
+    "checks in one loop at the end": lambda x: [
+        *without_checks(x),
+        code(LOOP),
+    ],
+    "names used again at the end": lambda x: [
+        *x["cells"],
+        code(NONE),
+        code("%reset -f"),
+    ],
+}
+for title, left in CELLS.items():
+    make = partial(lambda left, book: book.update(cells=left(book)), left)
+    SUBMISSIONS[title] = make, {"05_gqa.ipynb": ALL}
 
 
 @handed_in()
 def the_stub_kept_above_a_copy_with_the_answer(book):
-    for cell in answers(book):
-        stub = cell | {"source": sources.stub(cells.exercise_id(cell))}
-        book["cells"].insert(book["cells"].index(cell), stub)
-    return book
-
-
-@handed_in()
-def all_in_one_cell_with_checks_and_magics(book):
-    source = "\n\n".join(map(text, own(book)))
-    magics = "%matplotlib inline\n", "\n!ls\ntorch.cuda.synchronize()"
-    source = source.join((IMPORTS + magics[0], magics[1]))
-    return book | {"cells": [code(source)]}
+    for name in EXERCISES:
+        marks = cell_of(book, name)["metadata"]
+        above(book, sources.stub(name), name, metadata=marks)
 
 
 @handed_in()
 def the_answers_at_the_top_and_the_stubs_left_below(book):
     for cell in answers(book):
-        above(book, IMPORTS + text(cell))
+        above(book, IMPORTS + cell["source"])
         cell["source"] = sources.stub(cells.exercise_id(cell))
-    return book
-
-
-@handed_in()
-def checks_deleted(book):
-    return without_checks(book)
 
 
 @handed_in()
 def checks_commented_out(book):
     for cell in checks(book):
-        cell["source"] = "# " + text(cell)
-    return book
-
-
-@handed_in()
-def checks_in_one_loop_at_the_end(book):
-    book = without_checks(book)
-    loop = f"for name in {EXERCISES}:\n    check(name)"
-    return book | {"cells": [*book["cells"], code(loop)]}
+        cell["source"] = f"# {cell['source']}"
 
 
 @handed_in()
 def checks_in_the_cells_of_their_answers(book):
+    book["cells"] = without_checks(book)
     for cell in answers(book):
-        cell["source"].append(f'\n\ncheck("{cells.exercise_id(cell)}")')
-    return without_checks(book)
+        cell["source"] += f'\n\n\ncheck("{cells.exercise_id(cell)}")'
 
 
 @handed_in()
 def a_class_split_at_a_method(book):
     cell = cell_of(book, THIRD)
-    cell["source"], _, tail = text(cell).partition("\n    def forward(")
+    cell["source"], _, tail = cell["source"].partition("\n    def forward(")
     below = "def forward(" + re.sub("(?m)^    ", "", tail)
     below += "\nGroupedQueryAttention.forward = forward"
     book["cells"].insert(book["cells"].index(cell) + 1, code(below))
-    return book
 
 
-@handed_in(ALL - {FIRST, SECOND})
+@handed_in(lost={FIRST, SECOND})
 def answers_in_markdown_and_in_a_raw_cell(book):
     first, second = cell_of(book, FIRST), cell_of(book, SECOND)
-    first["source"] = f"```python\n{text(first)}\n```"
+    first["source"] = f"```python\n{first['source']}\n```"
     first["cell_type"], second["cell_type"] = "markdown", "raw"
-    return book
 
 
-@handed_in(ALL - {FIRST})
+@handed_in(lost={FIRST})
 def spaces_that_do_not_break_from_a_pdf(book):
     cell = cell_of(book, FIRST)
-    cell["source"] = text(cell).replace("    ", "\xa0\xa0\xa0\xa0")
-    return book
+    cell["source"] = cell["source"].replace("    ", "\xa0\xa0\xa0\xa0")
 
 
-@handed_in(ALL - {SECOND})
+@handed_in(lost={SECOND})
 def the_stubs_last_line_left_below_one_answer_and_above_another(book):
-    last = "    raise NotImplementedError"
-    cell_of(book, FIRST)["source"].append(f"\n{last}")
+    last = "    raise NotImplementedError\n"
+    cell_of(book, FIRST)["source"] += f"\n{last}"
     cell = cell_of(book, SECOND)
-    cell["source"] = re.sub("(?m)^(?=    return)", f"{last}\n", text(cell))
-    return book
+    cell["source"] = re.sub("(?m)^(?=    return)", last, cell["source"])
 
 
-@handed_in(ALL - {FIRST})
+@handed_in(lost={FIRST})
 def an_answer_imported_from_a_file_that_stayed_at_home(book):
     cell_of(book, FIRST)["source"] = "from my_gqa import repeat_kv"
-    return book
 
 
 @handed_in()
 def tests_that_fail_below_every_answer(book):
     for cell in answers(book):
         name = cells.exercise_id(cell).partition("-")[2]
-        cell["source"].append(f"\n\nassert {name}(1) == 2, 'from a chat'\n")
-        cell["source"].append("print('all tests passed')")
-    return book
-
-
-@handed_in()
-def names_used_again_at_the_end(book):
-    names = (x.partition("-")[2] for x in EXERCISES)
-    book["cells"] += [code(" = ".join(names) + " = None"), code("%reset -f")]
-    return book
+        cell["source"] += f"\n\nassert {name}(1) == 2, 'from a chat'\n"
+        cell["source"] += "print('all tests passed')"
 
 
 @handed_in()
 def helpers_in_the_last_cell(book):
-    cell_of(book, FIRST)["source"] = (
-        "def repeat_kv(x, n_rep):\n    return copies(x, n_rep)"
-    )
+    calls = "def repeat_kv(x, n_rep):\n    return copies(x, n_rep)"
+    cell_of(book, FIRST)["source"] = calls
     helper = "def copies(x, n):\n    return x.repeat_interleave(n, dim=-3)"
     book["cells"].append(code(helper))
-    return book
 
 
 @handed_in()
 def endless_demonstrations(book):
     above(book, "n = 0\nwhile True:\n    n += 1")
-    above(book, "n = 0\nwhile True:\n    print(n)\n    n += 1", of=THIRD)
-    cell_of(book, SECOND)["source"].append("\nimport time\ntime.sleep(1e6)")
-    return book
+    above(book, "n = 0\nwhile True:\n    print(n)\n    n += 1", THIRD)
+    cell_of(book, SECOND)["source"] += "\nimport time\ntime.sleep(1e6)"
 
 
 @handed_in()
 def last_years_chapter(book):
+    own = answers(book) + checks(book)
     for cell in book["cells"]:
-        if cell["cell_type"] == "code" and cell not in own(book):
-            cell["source"].append("\n# 2025")
-    return book
+        if cell["cell_type"] == "code" and cell not in own:
+            cell["source"] += "\n# 2025"
 
 
 @handed_in()
 def retyped_in_an_empty_notebook(book):
-    kept = [code(text(x)) for x in own(book)]
-    return book | {"metadata": {}, "cells": [code(IMPORTS + CHECK), *kept]}
-
-
-# --- nbgrader, Otter ---------------------------------------------------------
+    book |= {"metadata": {}, "cells": [*map(code, [HEAD, *own_texts(book)])]}
 
 
 @handed_in()
 def nbgraders_marks_of_a_solution_kept(book):
     for cell in answers(book):
-        lines = text(cell).split("\n")
-        lines.insert(len(lines) - 1, "    ### BEGIN SOLUTION")
-        cell["source"] = "\n".join([*lines, "    ### END SOLUTION"])
+        before, end, last = cell["source"].rpartition("\n")
+        marked = f"{before}\n    ### BEGIN SOLUTION{end}{last}"
+        cell["source"] = f"{marked}\n    ### END SOLUTION"
         cell["metadata"]["nbgrader"]["checksum"] = "0" * 32
-    return book
 
 
 @handed_in()
 def ottered(book):
+    for n, cell in enumerate(checks(book)):
+        cell["source"] = f'grader.check("q{n}")\n{cell["source"]}'
     start = 'import otter\ngrader = otter.Notebook("05_gqa.ipynb")'
-    for cell in checks(book):
-        cell["source"] = [f'grader.check("q{len(text(cell))}")\n', text(cell)]
     end = "# Save your notebook first!\ngrader.export(pdf=False)"
-    return book | {"cells": [code(start), *book["cells"], code(end)]}
-
-
-# --- CoCalc, Deepnote, Kaggle ------------------------------------------------
+    book["cells"] = [code(start), *book["cells"], code(end)]
 
 
 @handed_in()
@@ -288,21 +235,18 @@ def saved_by_cocalc(book):
         cell["id"] = f"{i * 7919 % 16**6:06x}"
         cell["metadata"] |= {"collapsed": False, "cocalc": {"outputs": {}}}
     book["metadata"]["kernelspec"] = {"name": "sage-10.3", "language": "sage"}
-    return book
 
 
 @handed_in()
 def saved_by_deepnote(book):
+    """Without lists of lines."""
     for cell in book["cells"]:
-        cell["metadata"] = {
-            "cell_id": cell.pop("id"),
-            "deepnote_cell_type": cell["cell_type"],
-        }
-        cell["source"] = text(cell)
-    return book | {"nbformat_minor": 0}
+        kind = {"deepnote_cell_type": cell["cell_type"]}
+        cell["metadata"] = {"cell_id": cell.pop("id")} | kind
+    return json.dumps(book | {"nbformat_minor": 0})
 
 
-@handed_in(name="notebook1f3c2a.ipynb")
+@handed_in("notebook1f3c2a.ipynb")
 def saved_by_kaggle(book):
     listing = """\
 import numpy as np
@@ -316,34 +260,31 @@ train = pd.read_csv('/kaggle/input/gqa/train.csv')"""
         del cell["id"]
         cell["metadata"] = {"_uuid": "8f2839f2", "trusted": True}
     book["cells"].insert(0, code(listing))
-    return book | {"nbformat_minor": 4}
-
-
-# --- Colab -------------------------------------------------------------------
+    book["nbformat_minor"] = 4
 
 
 def colab(book):
     for cell in book["cells"]:
         cell["metadata"] |= {"id": cell.pop("id", "new"), "outputId": "a1b2"}
     book["metadata"] = {"colab": {"provenance": []}, "accelerator": "GPU"}
-    return book | {"nbformat_minor": 0}
+    book["nbformat_minor"] = 0
 
 
-@handed_in(name="Kopie von Copy of 05_gqa.ipynb")
+@handed_in("Kopie von Copy of 05_gqa.ipynb")
 def a_copy_of_a_copy_without_metadata(book):
     for cell in book["cells"]:
         cell["metadata"] = {}
-    return colab(book)
+    colab(book)
 
 
 @handed_in()
 def forms(book):
+    title = '#@title Exercise { display-mode: "form" }\n'
+    field = 'n_heads = 8 #@param {type:"slider", min:1, max:64, step:1}\n'
     for cell in answers(book):
-        title = '#@title Exercise { display-mode: "form" }\n'
-        field = 'n_heads = 8 #@param {type:"slider", min:1, max:64, step:1}\n'
-        cell["source"] = [title, field, *cell["source"]]
+        cell["source"] = title + field + cell["source"]
         cell["metadata"]["cellView"] = "form"
-    return colab(book)
+    colab(book)
 
 
 @handed_in()
@@ -356,87 +297,80 @@ drive.mount('/content/drive', force_remount=True)
 %cd "/content/drive/My Drive/Colab Notebooks"
 data = next(iter(files.upload().values()))"""
     above(book, setup)
-    cell_of(book, SECOND)["source"].insert(0, "!pip install einops\n")
-    cell_of(book, THIRD)["source"].append("\nfiles.download('gqa.pt')")
-    return colab(book)
+    second, third = cell_of(book, SECOND), cell_of(book, THIRD)
+    second["source"] = f"!pip install einops\n{second['source']}"
+    third["source"] += "\nfiles.download('gqa.pt')"
+    colab(book)
 
 
 @handed_in()
 def the_runtime_restarted_in_a_cell(book):
     above(book, "!pip install -U torch\nimport os\nos.kill(os.getpid(), 9)")
-    above(book, "exit()", of=THIRD)
-    return colab(book)
-
-
-MAGICS = (
-    "%%time\n",
-    "%%capture --no-stderr out\n",
-    "%matplotlib inline\n%load_ext autoreload\n%autoreload 2\n",
-    "%%capture\nimport wandb\n",
-    "%env CUDA_VISIBLE_DEVICES=0\n%pip install torch\n",
-)
+    above(book, "exit()", THIRD)
+    colab(book)
 
 
 @handed_in()
 def magics_above_and_below_answers(book):
-    for name, magic in zip(EXERCISES, MAGICS, strict=True):
-        cell_of(book, name)["source"].insert(0, magic)
-    cell_of(book, SECOND)["source"].append("\n%timeit -n1 -r1 repeat_kv\n?id")
-    return book
-
-
-# --- Files, names, outputs ---------------------------------------------------
+    magics = (
+        "%%time",
+        "%%capture --no-stderr out",
+        "%matplotlib inline\n%load_ext autoreload\n%autoreload 2",
+        "%%capture\nimport wandb",
+        "%env CUDA_VISIBLE_DEVICES=0\n%pip install torch",
+    )
+    for magic, cell in zip(magics, answers(book), strict=True):
+        cell["source"] = f"{magic}\n{cell['source']}"
+    cell_of(book, SECOND)["source"] += "\n%timeit -n1 -r1 repeat_kv\n?id"
 
 
 @handed_in()
 def redirected_by_powershell(book):
+    for cell in book["cells"]:
+        cell["source"] = cell["source"].replace("\n", "\r\n")
     lines = json.dumps(book, ensure_ascii=False, indent=1)
     return lines.replace("\n", "\r\n").encode("utf-16")
 
 
-@handed_in(name="05_gqa_FINAL_final (3)_réparé.ipynb")
+@handed_in("05_gqa_FINAL_final (3)_réparé.ipynb")
 def three_megabytes_stored_and_three_printed_by_every_answer(book):
     stream = {"output_type": "stream", "name": "stdout"}
     for cell in answers(book):
         cell["outputs"] = [stream | {"text": ["step 1: loss 0.14\n"] * 30_000}]
-        cell["source"].append("\nfor i in range(30_000):\n    print('#' * 99)")
+        cell["source"] += "\nfor i in range(30_000):\n    print('#' * 99)"
     kind = "application/vnd.jupyter.widget-state+json"
     states = {f"{i:032x}": {"state": {"value": "x" * 400}} for i in range(999)}
     book["metadata"]["widgets"] = {kind: {"state": states}}
-    return json.dumps(book).encode("utf-8-sig")
+    return as_saved(book).encode("utf-8-sig")
 
 
-@handed_in({"05_gqa.ipynb": set(), "05_gqa-Copy1.ipynb": ALL})
+@handed_in(passed={"05_gqa.ipynb": set(), "05_gqa-Copy1.ipynb": ALL})
 def the_original_untouched_beside_the_work_and_a_checkpoint(book):
-    pristine = sources.notebook("gqa")
+    pristine = json.dumps(sources.notebook("gqa"))
     old = ".ipynb_checkpoints/05_gqa-checkpoint.ipynb"
     names = "05_gqa.ipynb", "05_gqa-Copy1.ipynb", old
-    return dict(zip(names, (pristine, book, pristine), strict=True))
+    return dict(zip(names, (pristine, as_saved(book), pristine), strict=True))
 
 
-# --- Python files ------------------------------------------------------------
-
-
-@handed_in(name="05_gqa.py")
+@handed_in("05_gqa.py")
 def a_script_of_nbconvert(book):
     lines = ["#!/usr/bin/env python\n# coding: utf-8\n"]
     magic = r"get_ipython().run_line_magic('\1', '\2')"
     for i, cell in enumerate(book["cells"]):
         if cell["cell_type"] == "code":
-            source = re.sub(r"(?m)^%(\w+) ?(.*)$", magic, text(cell))
+            source = re.sub(r"(?m)^%(\w+) ?(.*)$", magic, cell["source"])
             lines += [f"\n# In[{i}]:\n\n", source]
         else:
-            lines.append(re.sub("(?m)^", "# ", text(cell)))
+            lines.append(re.sub("(?m)^", "# ", cell["source"]))
     return "\n".join(lines)
 
 
-@handed_in(name="gqa.py")
+@handed_in("gqa.py")
 def a_script_of_databricks(book):
-    parts = ["# Databricks notebook source", IMPORTS + CHECK]
-    parts += map(text, own(book))
+    parts = ["# Databricks notebook source", HEAD, *own_texts(book)]
     return "\n\n# COMMAND ----------\n\n# MAGIC %md\n# MAGIC x\n".join(parts)
 
 
-@handed_in(name="05_gqa.py")
+@handed_in("05_gqa.py")
 def cells_of_spyder(book):
-    return "\n\n# %% mine\n".join([IMPORTS + CHECK, *map(text, own(book))])
+    return "\n\n# %% mine\n".join([HEAD, *own_texts(book)])

@@ -9,6 +9,7 @@ from attn.grading.classroom import plan, pools
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.submissions import Submission
 from tests.grading.classroom.accidents import accidents
+from tests.grading.classroom.damage.kinds import planned
 from tests.grading.classroom.fakes import OPTIONS
 from tests.notebooks.learners import pytest_nbval, total
 
@@ -34,9 +35,7 @@ QUICK = [x for n, x in enumerate(ALL) if n % 8 == 0 or x.again]
     ids=str,
 )
 def test_an_honest_notebook_gets_full_marks(accident, examiner, tmp_path):
-    path = tmp_path / "x.ipynb"
-    path.write_text(json.dumps(accident.notebook()))
-    found = plan.read(Submission(path, path.name, path.stem))
+    found = planned(accident.notebook(), tmp_path)
     marks = examiner.examine(found, plan.points(found.key))
     mark = next(x for x in marks if x.exercise == accident.exercise)
     assert mark.passed, f"{mark.status}: {mark.message}\n{mark.notes}"

@@ -19,12 +19,24 @@ def with_mistakes(exercise_id, *edits):
     return exercise
 
 
+def rows(table):
+    """Return the rows of a table with bars; ``a => b`` is an edit of a part.
+
+    Several of a row have `` ; `` between them.
+    """
+    lines = [row.split(" | ") for row in table.strip().splitlines()]
+    return [[_edit(x) if " => " in x else x for x in row] for row in lines]
+
+
+def _edit(cell):
+    parts = (x.split(" => ") for x in cell.split(" ; "))
+    return "\n".join(f"- {old}\n+ {new}" for old, new in parts)
+
+
 def edited(exercise_id, edit):
     """Return the solution with an edit applied, or another answer's text."""
-    namespace, right = (
-        find(exercise_id).namespace,
-        sources.solution(exercise_id),
-    )
+    namespace = find(exercise_id).namespace
+    right = sources.solution(exercise_id)
     return Variant("edited", edit, "test", right, namespace).answer
 
 

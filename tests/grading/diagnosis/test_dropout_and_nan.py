@@ -9,7 +9,7 @@ from attn.exercises.spec import Case, find
 from attn.grading.checks.evidence import agree
 from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.judge import judge
-from tests.grading.diagnosis.own_mistakes import judged
+from tests.grading.diagnosis.own_mistakes import judged, rows
 
 KEEP = "(torch.rand_like(weights) > dropout_p)"
 COINS = "F.dropout(torch.ones(weights.shape[-{}:], dtype=dtype), dropout_p)"
@@ -75,28 +75,23 @@ def test_a_gradient_of_nan_is_refused():
     assert not judge(find("sdpa-sinks"), answer).passed
 
 
-def test_nan_alone_names_no_mistake_in_part():
+#: Edits of exercises, and what is said and is not.
+PARTS = """
+linear-gated_delta_chunked | key = F.normalize(key, dim=-1) => key = key\
+ / key.norm(dim=-1, keepdim=True) ; return torch.cat(outs, -2), S => return\
+ torch.cat(outs, -2), S * (2 if g.min() < -20 else 1) | NaN | behaves like
+latent-indexer_loss | .sum(-1).mean() => .sum(-1).mean()\
+ / (weights.sum(-1).min() > 0.9) | it | times the right number
+latent-indexer_loss | .sum(-1).mean() => .sum(-1).mean()\
+ * (1.0 if attn_mask.all() else 1.0004) | it | times the right number
+"""
+
+
+@pytest.mark.parametrize(("exercise_id", "edit", "said", "never"), rows(PARTS))
+def test_nan_alone_is_no_name_and_infinity_and_1_no_factor(
+    exercise_id, edit, said, never
+):
     """Other mistakes give NaN there as well, and numbers elsewhere."""
-    edit = (
-        "- key = F.normalize(key, dim=-1)\n"
-        "+ key = key / key.norm(dim=-1, keepdim=True)\n"
-        "- return torch.cat(outs, -2), S\n"
-        "+ return torch.cat(outs, -2), S * (2 if g.min() < -20 else 1)"
-    )
-    verdict = judged("linear-gated_delta_chunked", edit)
+    verdict = judged(exercise_id, edit)
     assert not verdict.passed
-    assert "NaN" in verdict.message and "behaves like" not in verdict.message
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "/ (weights.sum(-1).min() > 0.9)",
-        "* (1.0 if attn_mask.all() else 1.0004)",
-    ],
-)
-def test_infinity_and_1_are_no_factors_of_the_right_number(wrong):
-    edit = f"- .sum(-1).mean()\n+ .sum(-1).mean() {wrong}"
-    verdict = judged("latent-indexer_loss", edit)
-    assert not verdict.passed
-    assert "times the right number" not in verdict.message
+    assert said in verdict.message and never not in verdict.message

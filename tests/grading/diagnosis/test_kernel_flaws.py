@@ -1,7 +1,5 @@
 """A kernel with right results is refused for what a GPU would not forgive."""
 
-import json
-
 import pytest
 
 from attn.exercises import sources
@@ -13,12 +11,10 @@ from attn.grading.checks import kernels
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome, fail, run
-from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
-from attn.grading.classroom.submissions import Submission
 from attn.grading.diagnosis.judge import judge, solution
 from attn.profiling.compat import language_kept_patched
-from tests.grading.classroom.damage.kinds import cell_of, solved
+from tests.grading.classroom.damage.kinds import cell_of, planned, solved
 from tests.grading.diagnosis.own_mistakes import judged
 
 KERNELS = [x for x in every_exercise() if x.launch]
@@ -26,10 +22,10 @@ KERNELS = [x for x in every_exercise() if x.launch]
 NOT_COMPILED = "A kernel that Triton cannot compile"
 AGAIN = "A tile is loaded more than once"
 A_BREAK = """\
--     column = {0} + tl.arange(0, BLOCK_S)  # (s,)
-+     if {0} >= S:
+-     column = start + tl.arange(0, BLOCK_S)  # (s,)
++     if start >= S:
 +         break
-+     column = {0} + tl.arange(0, BLOCK_S)  # (s,)"""
++     column = start + tl.arange(0, BLOCK_S)  # (s,)"""
 IN_A_BRANCH = """\
 - if IS_CAUSAL:
 -     future = column[None, :] > row[:, None]
@@ -41,35 +37,20 @@ A_LIST = """\
 + tiles = []
 + tiles.append(e)
 + tl.store(OUT + row * out_stride + lane, tiles[0] / tl.sum(e, 0), inside)"""
-#: What Triton refuses: an exercise, an edit, and what is said of its line.
-REFUSED = [
-    (
-        "fwd-attention_forward_kernel",
-        A_BREAK.format("start"),
-        "unsupported AST node type: Break in the line `break`",
-    ),
-    ("fwd-scores_kernel", IN_A_BRANCH, "type: Dict"),
-    ("fwd-row_softmax_kernel", A_LIST, "tiles.append"),
-]
-TWICE = {
-    "fwd-attention_forward_kernel": (
-        "K",
-        """\
+TWO_LOADS = """\
 - out = tl.zeros([BLOCK_L, D], tl.float32)
 + out = tl.zeros([BLOCK_L, D], tl.float32)
 + for start in range(0, S, BLOCK_S):
 +     column = start + tl.arange(0, BLOCK_S)
 +     inside = column[:, None] < S
-+     k = tl.load(K + column[:, None] * k_s + d[None, :], inside, 0.0)""",
-    ),
-    "fwd-row_softmax_kernel": (
-        "X",
-        """\
++     k = tl.load(K + column[:, None] * k_s + d[None, :], inside, 0.0)"""
+ROWS_TWICE = """\
 - e = tl.exp(
 + x = tl.load(X + row * x_stride + lane, inside, -float("inf"))
-+ e = tl.exp(""",
-    ),
-}
++ e = tl.exp("""
+NOT_IEEE = """\
+- tl.dot(q, tl.trans(k), input_precision="ieee")
++ tl.dot(q, tl.trans(k))"""
 NOTHING_SKIPPED = """\
 - if IS_CAUSAL:  # the first block with a query that sees a key
 -     first = tl.maximum(start - q_offset, 0) // BLOCK_L * BLOCK_L"""
@@ -80,6 +61,9 @@ ONE_TOO_MANY = """\
 + range(tl.maximum(first, 0), L, BLOCK_L)"""
 HELPERS = """\
 LOG2E = tl.constexpr(1.4426950408889634)
+
+def drawn():  # is not compiled
+    return {x for x in "ab"}
 
 @triton.jit
 def base_two(x):
@@ -96,67 +80,57 @@ def row_softmax_kernel(
     e = base_two(x.to(tl.float32) - tl.max(x, 0))
     tl.store(OUT + row * out_stride + lane, e / tl.sum(e, 0), inside)
 """
-A_BREAK_IN_A_HELPER = """\
-def drawn():  # is not compiled
-    return {x for x in "ab"}
-
-@triton.jit
-def fill(x, inside):
-    while True:
-        break
-    return tl.where(inside, x, -float("inf"))
-
-@triton.jit
-def row_softmax_kernel(
-    X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr
-):
-    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
-    inside = lane < columns
-    x = tl.load(X + row * x_stride + lane, inside, 0.0)
-    e = tl.exp(fill(x, inside).to(tl.float32) - tl.max(fill(x, inside), 0))
-    tl.store(OUT + row * out_stride + lane, e / tl.sum(e, 0), inside)
-"""
-NOT_IEEE = """\
-- tl.dot(q, tl.trans(k), input_precision="ieee")
-+ tl.dot(q, tl.trans(k))"""
+A_BREAK_IN_A_HELPER = HELPERS.replace(
+    "    return tl", "    while True:\n        break\n    return tl"
+)
+#: An exercise, an edit, the mistake's name, and what is said of it.
+FLAWED = [
+    (
+        "fwd-attention_forward_kernel",
+        A_BREAK,
+        NOT_COMPILED,
+        "unsupported AST node type: Break in the line `break`",
+    ),
+    ("fwd-row_softmax_kernel", ROWS_TWICE, AGAIN, "elements of X 2 times"),
+    ("fwd-scores_kernel", NOT_IEEE, "tl.dot rounds to TF32", ""),
+    ("fwd-scores_kernel", IN_A_BRANCH, NOT_COMPILED, "type: Dict"),
+    ("fwd-row_softmax_kernel", A_LIST, NOT_COMPILED, "tiles.append"),
+    (
+        "fwd-attention_forward_kernel",
+        TWO_LOADS,
+        AGAIN,
+        "elements of K 2 times",
+    ),
+    (
+        "bwd-dkdv_kernel",
+        NOTHING_SKIPPED,
+        "Tiles that the mask hides are read",
+        "loads 100 % of what it loads",
+    ),
+]
 
 
 @pytest.mark.parametrize(
-    ("exercise_id", "code", "words"), REFUSED, ids=lambda x: x[:20]
+    ("exercise_id", "code", "mistake", "words"),
+    FLAWED,
+    ids=[f"{x}: {y}" for x, _, y, _ in FLAWED],
 )
-def test_what_triton_refuses_is_told_with_its_line(exercise_id, code, words):
+def test_a_flaw_is_named_and_told(exercise_id, code, mistake, words):
     found = judged(exercise_id, code)
-    assert not found.passed and found.mistake == NOT_COMPILED
+    assert not found.passed and found.mistake == mistake
     for part in words.split(" in the "):
         assert part in found.message
 
 
+def test_a_tile_too_many_may_be_loaded_below_the_mask():
+    assert judged("bwd-dkdv_kernel", ONE_TOO_MANY).passed
+
+
 def test_without_time_to_compile_the_syntax_is_read(monkeypatch):
     monkeypatch.setattr(kernels, "LIMIT", 0.001)
-    (key, code, _), *_ = REFUSED
+    key, code, *_ = FLAWED[0]
     assert "`break`" in judged(key, code).message
     assert judge(find(key), find(key).equivalents[0].answer).passed
-
-
-@pytest.mark.parametrize("exercise_id", TWICE)
-def test_a_tile_is_loaded_once(exercise_id):
-    tensor, code = TWICE[exercise_id]
-    found = judged(exercise_id, code)
-    assert not found.passed and found.mistake == AGAIN
-    assert f"the elements of {tensor} 2 times" in found.message
-
-
-def test_a_product_keeps_all_bits_where_the_task_says_so():
-    found = judged("fwd-scores_kernel", NOT_IEEE)
-    assert not found.passed and found.mistake == "tl.dot rounds to TF32"
-
-
-def test_hidden_tiles_are_not_loaded():
-    found = judged("bwd-dkdv_kernel", NOTHING_SKIPPED)
-    assert not found.passed
-    assert found.mistake == "Tiles that the mask hides are read"
-    assert "loads 100 % of what it loads" in found.message
-    assert judged("bwd-dkdv_kernel", ONE_TOO_MANY).passed
 
 
 def test_constants_and_helpers_of_a_kernel_are_compiled_with_it(monkeypatch):
@@ -217,19 +191,14 @@ def test_a_kernel_without_a_record_is_refused():
 def test_the_classroom_finds_them_without_executing_anything_outside(
     tmp_path,
 ):
-    flawed = {
-        "fwd-row_softmax_kernel": (TWICE["fwd-row_softmax_kernel"][1], AGAIN),
-        "fwd-scores_kernel": (NOT_IEEE, "tl.dot rounds to TF32"),
-        REFUSED[0][0]: (REFUSED[0][1], NOT_COMPILED),
-    }
-    book, path = solved("fwd"), tmp_path / "x.ipynb"
-    for name, (code, _) in flawed.items():
+    flawed = FLAWED[:3]  # of an exercise each
+    book = solved("fwd")
+    for name, code, *_ in flawed:
         source = edited(sources.solution(name), code)
         cell_of(book, name)["source"] = source
-    path.write_text(json.dumps(book))
-    found = plan.read(Submission(path, path.name, path.stem))
+    found = planned(book, tmp_path)
     points = {f"fwd-{name}": 1 for name in sources.names("fwd")}
     with Examiner(seed=3, timeout=60) as examiner:
         marks = examiner.examine(found, points)
     refused = {x.exercise: x.mistake for x in marks if not x.passed}
-    assert refused == {name: wanted for name, (_, wanted) in flawed.items()}
+    assert refused == {name: wanted for name, _, wanted, _ in flawed}

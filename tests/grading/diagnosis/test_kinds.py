@@ -8,7 +8,7 @@ from attn.exercises.spec import every_exercise, find
 from attn.grading.diagnosis import kinds, mutants
 from attn.grading.diagnosis.judge import judge, solution
 from attn.grading.diagnosis.naming import KINDS
-from tests.grading.diagnosis.own_mistakes import edited, with_mistakes
+from tests.grading.diagnosis.own_mistakes import edited, rows, with_mistakes
 
 MERGED = "x.transpose(-3, -2).flatten(-2)"
 NEVER_WRITTEN = f"""\
@@ -70,81 +70,34 @@ def test_a_change_of_the_solution_has_a_line_and_shows_no_code(exercises):
     assert len(seen) > 15
 
 
-OTHER_DEFAULT = """\
-def kv_cache_bytes(
-    batch, seq_len, num_layers, num_kv_heads, head_dim, dtype=torch.float32
-):
-    elements = 2 * batch * seq_len * num_layers * num_kv_heads * head_dim
-    return elements * dtype.itemsize"""
 #: Exercises, edits of them, and the name that says what the answer does.
-NAMES = [
-    (
-        "sdpa-softcap",
-        "return cap * torch.tanh(scores / cap)",
-        "attn_mask is ignored",
-    ),
-    (
-        "gqa-grouped_attention",
-        "- math.sqrt(D)\n+ D",
-        "The scale is applied twice",
-    ),
-    (
-        "gqa-grouped_attention",
-        "- ~attn_mask\n+ attn_mask\n- x(-1)\n+ x(-1).nan_to_num(0)",
-        "attn_mask is inverted",
-    ),
-    (
-        "gqa-kv_cache_bytes",
-        "- batch * seq_len\n+ batch * (seq_len + 1)",
-        "Off by one: computed with seq_len one more",
-    ),
-    (
-        "gqa-kv_cache_bytes",
-        OTHER_DEFAULT,
-        "The default of dtype is torch.float32",
-    ),
-    (
-        "gqa-kv_cache_bytes",
-        "- return elements\n+ return torch.tensor(elements)",
-        "A tensor, where the task says an int",
-    ),
-    ("rope-frequencies", "- -exponent\n+ exponent", "Computed with 1 / base"),
-    ("why-soft_lookup", "- @ value\n+ @ key", "key instead of value"),
-    (
-        "sdp-attention_loops",
-        "- * value[j]\n+ * value[j] * (j < S - 1)",
-        "The last key of value is left out",
-    ),
-    (
-        "mask-apply_mask",
-        "- -torch.inf\n+ -10.0",
-        "A finite number where -inf is meant",
-    ),
-    (
-        "flash-tiled_backward",
-        "- return dq, dk, dv\n+ return dq, dv, dk",
-        "The results are in another order",
-    ),
-    (
-        "mask-causal",
-        "- torch.arange(kv_len)\n+ torch.arange(q_len)",
-        "As long as L, not S",
-    ),
-]
+NAMES = """
+sdpa-softcap | return cap * torch.tanh(scores / cap) | attn_mask is ignored
+gqa-grouped_attention | math.sqrt(D) => D | The scale is applied twice
+gqa-grouped_attention | ~attn_mask => attn_mask ; x(-1) => x(-1).nan_to_num(0)\
+ | attn_mask is inverted
+gqa-kv_cache_bytes | batch * seq_len => batch * (seq_len + 1)\
+ | Off by one: computed with seq_len one more
+gqa-kv_cache_bytes | = torch.bfloat16 => = torch.float32\
+ | The default of dtype is torch.float32
+gqa-kv_cache_bytes | return elements => return torch.tensor(elements)\
+ | A tensor, where the task says an int
+rope-frequencies | -exponent => exponent | Computed with 1 / base
+why-soft_lookup | @ value => @ key | key instead of value
+sdp-attention_loops | * value[j] => * value[j] * (j < S - 1)\
+ | The last key of value is left out
+mask-apply_mask | -torch.inf => -10.0 | A finite number where -inf is meant
+flash-tiled_backward | return dq, dk, dv => return dq, dv, dk\
+ | The results are in another order
+mask-causal | torch.arange(kv_len) => torch.arange(q_len) | As long as L, not S
+"""
 
 
-@pytest.mark.parametrize(("exercise_id", "edit", "name"), NAMES)
+@pytest.mark.parametrize(("exercise_id", "edit", "name"), rows(NAMES))
 def test_a_name_says_what_the_answer_does(exercise_id, edit, name):
     answer = edited(exercise_id, edit)
     verdict = judge(with_mistakes(exercise_id), answer)
     assert verdict.mistake == name, verdict.message
-
-
-def test_a_factor_is_that_of_an_input_which_some_calls_leave_out():
-    exercise = with_mistakes("tfm-tie_and_init")
-    listed = find(exercise.id).mistakes
-    (own,) = (x for x in listed if x.name == "The embedding keeps size 1")
-    assert judge(exercise, own.answer).mistake == "Off by the factor 1 / std"
 
 
 K_PROJ = "self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)"

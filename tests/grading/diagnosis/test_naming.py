@@ -1,15 +1,20 @@
 """A name is true in every case that ran; else there is no name."""
 
+import random
+
 import pytest
 import torch
 
 from attn.exercises.spec import find
+from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import judge, mutation_score
+from attn.grading.diagnosis.mutants import mutants
 from tests.grading.diagnosis.own_mistakes import (
     edited,
-    judged,
+    rows,
+    unlisted,
     with_mistakes,
 )
 
@@ -18,15 +23,6 @@ NAMED = "this looks like: "
 
 TILED = "return torch.cat([x] * n_rep, dim=-3)"
 TILED_TOO = "return x.repeat(*[1] * (x.dim() - 3), n_rep, 1, 1)"
-
-
-def test_a_slot_too_many_is_named_whichever_page_minus_one_is():
-    edit = (
-        "- block_table.clamp(min=0).long()\n+ block_table.long()\n"
-        "- < seq_len[:, None]\n+ <= seq_len[:, None]"
-    )
-    verdict = judged("serve-paged_attention", edit)
-    assert verdict.mistake == "One slot too many"
 
 
 def test_mutation_testing_runs_the_cases_that_tell_two_mistakes_apart():
@@ -106,32 +102,132 @@ def test_nonsense_has_no_name(exercise_id):
     assert NAMED not in verdict.message
 
 
-def test_a_mistake_in_the_numbers_is_named_with_more_memory_or_less():
+def loop(query, key, value, attn_mask=None):
     """The listed mistake repeats the keys; the loop copies nothing."""
-
-    def loop(query, key, value, attn_mask=None):
-        heads, groups = query.shape[1], query.shape[1] // key.shape[1]
-        shape = *query.shape[:3], key.shape[2]
-        mask = torch.ones(shape).bool() if attn_mask is None else attn_mask
-        mask, out = mask.expand(shape), []
-        for h in range(heads):
-            scores = query[:, h] @ key[:, h // groups].mT
-            scores = scores / query.shape[-1] ** 0.5
-            scores = scores.masked_fill(~mask[:, h], -torch.inf)
-            out.append(scores.softmax(-1) @ value[:, h % key.shape[1]])
-        return torch.stack(out, 1)
-
-    verdict = judge(find("gqa-grouped_attention"), loop)
-    assert verdict.mistake == "Only the values are in tile order"
+    heads, groups = query.shape[1], query.shape[1] // key.shape[1]
+    shape = *query.shape[:3], key.shape[2]
+    mask = torch.ones(shape).bool() if attn_mask is None else attn_mask
+    mask, out = mask.expand(shape), []
+    for h in range(heads):
+        scores = query[:, h] @ key[:, h // groups].mT
+        scores = scores / query.shape[-1] ** 0.5
+        scores = scores.masked_fill(~mask[:, h], -torch.inf)
+        out.append(scores.softmax(-1) @ value[:, h % key.shape[1]])
+    return torch.stack(out, 1)
 
 
-def test_a_gradient_that_is_0_but_for_rounding_does_not_hide_a_name():
+class Residual(find("mha-MultiHeadAttention").reference):
     """The gradient of k_proj.bias is 0: a softmax does not see it."""
-    exercise = find("mha-MultiHeadAttention")
 
-    class Residual(exercise.reference):
-        def forward(self, x, kv_input=None, attn_mask=None):
-            return super().forward(x, kv_input, attn_mask) + x
+    def forward(self, x, kv_input=None, attn_mask=None):
+        return super().forward(x, kv_input, attn_mask) + x
 
-    verdict = judge(exercise, Residual)
-    assert verdict.mistake == "The input is added to the result"
+
+ONE_MORE = """\
+- block_table.clamp(min=0).long()
++ block_table.long()
+- < seq_len[:, None]
++ <= seq_len[:, None]"""
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "answer", "name"),
+    [
+        # With more memory or less than the listed one.
+        ("gqa-grouped_attention", loop, "Only the values are in tile order"),
+        # Though a gradient that is 0 but for rounding differs.
+        (
+            "mha-MultiHeadAttention",
+            Residual,
+            "The input is added to the result",
+        ),
+        # Whichever page -1 is.
+        (
+            "serve-paged_attention",
+            edited("serve-paged_attention", ONE_MORE),
+            "One slot too many",
+        ),
+    ],
+)
+def test_a_listed_mistake_is_named_in_another_form(exercise_id, answer, name):
+    assert judge(find(exercise_id), answer).mistake == name
+
+
+#: Listed mistakes, and a name that is true, or false, when no list has them.
+NAMES = """
+cache-attention_cost | Only the memory takes time | false | peak squared
+rope-llama3_scaling | There is no mixed zone: a cut at the high | false\
+ | -low_freq
+why-soft_lookup | Divided by the temperature and the root | false\
+ | applied twice
+gqa-pool_heads | The groups are averaged | false | off by one
+gqa-pool_heads | The rows of a head are averaged | true | Along another axis
+rope-apply_rope | It rotates the other way round | true\
+ | Computed with -inv_freq
+"""
+MORE = """
+cache-attention_cost | Only the arithmetic takes time | false | counts twice
+flash-tiled_backward | The return is inside the loop | false | wrong order
+tfm-tie_and_init | The tied tensor is detached | false | factor
+rope-permute_weights | The heads are an axis of the result | false\
+ | off by one
+cache-attention_cost | Only the arithmetic takes time | true\
+ | A bound is missing
+why-kernel_regression | The bandwidth is not squared | true\
+ | An exponent is missing
+tfm-tie_and_init | The embedding keeps size 1 | true\
+ | Off by the factor 1 / std
+tfm-sample | The square of the temperature | true\
+ | Computed with temperature squ
+"""
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "name", "kind", "part"),
+    [
+        *rows(NAMES),
+        *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in rows(MORE)),
+    ],
+)
+def test_a_true_name_is_given_and_a_false_one_is_not(
+    exercise_id, name, kind, part
+):
+    exercise, mistake = unlisted(exercise_id, name)
+    found = judge(exercise, mistake.answer).mistake or ""
+    assert (part in found) == (kind == "true")
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "condition"),
+    [
+        ("serve-match_prefix", "the prompt is cached whole"),
+        ("pos-alibi_slopes", "the number of heads is another power of two"),
+    ],
+)
+def test_a_change_without_an_end_is_stopped_by_its_turns(
+    exercise_id, condition
+):
+    """Each would take five seconds of the learner's, and there are many."""
+    oracle = Oracle(find(exercise_id), 0)
+    errors = [
+        oracle.run(x, i).error
+        for x in mutants(oracle.exercise)
+        for i, case in enumerate(oracle.cases)
+        if case.condition == condition
+    ]
+    assert any(isinstance(x, OverflowError) for x in errors)
+    assert not any(isinstance(x, OutOfTime) for x in errors)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_names_in_the_order_of_a_set_are_not_called_sorted(seed):
+    """The order of a set is drawn when Python starts: here, by a seed."""
+    exercise = find("iface-Registry")
+    (right, *_) = exercise.equivalents
+
+    class Registry(right.answer):
+        def names(self):
+            names = sorted(super().names())
+            return random.Random(seed).sample(names, len(names))
+
+    assert "sorted" not in (judge(exercise, Registry).mistake or "")

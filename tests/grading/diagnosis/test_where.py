@@ -1,4 +1,4 @@
-"""A refusal without a name says where: rows, heads, factors, conditions."""
+"""A refusal without a name says where, and what is right in part."""
 
 import pytest
 import torch
@@ -9,8 +9,9 @@ from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.axes import Axes
+from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.where import about, describe_indices, places
-from tests.grading.diagnosis.own_mistakes import edited
+from tests.grading.diagnosis.own_mistakes import edited, judged, rows
 
 
 class Forgets(find("mha-MultiHeadAttention").reference):
@@ -28,32 +29,19 @@ class Cut(find("gqa-GroupedQueryAttention").reference):
 OUT = "- return softmax(scores) @ value\n+ out = softmax(scores) @ value\n+ "
 LAST_QUERY = "out[..., -1, :] += 1 + torch.arange(out.shape[-1]) ** 2"
 FEATURES = "out[..., 1::2] = out[..., 1::2].sin() * 3 + 0.1"
-ATTENTION = "sdp-attention"
 INT32 = "(elements * dtype.itemsize + 2**31) % 2**32 - 2**31"
 #: Answers, or edits of the solution, and what is said of them.
 SAID = [
-    (ATTENTION, f"{OUT}{LAST_QUERY}\n+ return out", "only the last query"),
-    (ATTENTION, f"{OUT}{FEATURES}\n+ return out", "only odd features, coun"),
-    (ATTENTION, f"{OUT}return out * 0.3", "off by the factor 0.3"),
-    (ATTENTION, f"{OUT}return out + 0.25", "off by 0.25"),
-    (ATTENTION, f"{OUT}return -out", "right but for their sign"),
-    (ATTENTION, "return query @ key", "There: query ("),
     (
-        "gqa-repeat_kv",
-        "return x.repeat_interleave(n_rep, -3).roll(1, -3)",
-        "holds what head",
+        "sdp-attention",
+        f"{OUT}{LAST_QUERY}\n+ return out",
+        "only the last query",
     ),
     (
-        "mask-causal",
-        "- <= q_idx\n+ <= q_idx + 1",
-        "It allows too much: True where False is right",
+        "sdp-attention",
+        f"{OUT}{FEATURES}\n+ return out",
+        "only odd features, coun",
     ),
-    (
-        "mask-causal",
-        "- kv_idx <= q_idx\n+ (kv_idx <= q_idx) ^ (q_len != kv_len)",
-        "cases in which L is not S, and right in the other",
-    ),
-    ("flash-merge_states", "- [0], lse\n+ [0], lse.sin()", "out is right"),
     (
         "mha-MultiHeadAttention",
         Forgets,
@@ -64,16 +52,23 @@ SAID = [
         Cut,
         "gradient of x and v_proj.weight is wrong: none reaches",
     ),
-    (
-        "gqa-kv_cache_bytes",
-        f"- elements * dtype.itemsize\n+ {INT32}",
-        "off by a multiple of 2**32: did an int32 overflow?",
-    ),
-    (
-        "rope-permute_weights",
-        "- pairs =\n+ assert weight.dim() != 2\n+ pairs =",
-        "in which the first input has 2 axes",
-    ),
+    *rows(f"""
+sdp-attention | @ value => @ value * 0.3 | off by the factor 0.3
+sdp-attention | @ value => @ value + 0.25 | off by 0.25
+sdp-attention | return softmax => return -softmax | right but for their sign
+sdp-attention | return query @ key | There: query (
+gqa-repeat_kv | return x.repeat_interleave(n_rep, -3).roll(1, -3)\
+ | holds what head
+mask-causal | <= q_idx => <= q_idx + 1\
+ | It allows too much: True where False is right
+mask-causal | kv_idx <= q_idx => (kv_idx <= q_idx) ^ (q_len != kv_len)\
+ | cases in which L is not S, and right in the other
+flash-merge_states | [0], lse => [0], lse.sin() | out is right
+gqa-kv_cache_bytes | elements * dtype.itemsize => {INT32}\
+ | off by a multiple of 2**32: did an int32 overflow?
+rope-permute_weights | pairs = => assert weight.dim() != 2; pairs =\
+ | in which the first input has 2 axes
+"""),
 ]
 
 
@@ -141,3 +136,56 @@ def test_one_index_of_three_is_not_called_odd():
     wrong, got = [[False], [True], [False]], [[0.0], [1.0], [0.0]]
     found = described(wrong, [[0.0]] * 3, got, "query", 0)
     assert found[0] == "only query 1"
+
+
+#: An attention of which one element is nearly right.
+NEARLY = """\
+- return softmax(scores) @ value
++ out = softmax(scores) @ value
++ out[..., 0, 0] *= 1 + {}
++ return out"""
+WITHOUT_A_MESSAGE = """\
+if num_heads & (num_heads - 1):
+    raise AssertionError
+return 2 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)"""
+MOVED = "(back - out).norm(dim=-1) / out.norm(dim=-1)"
+#: Exercises, answers to them, and what is never said, or said, of these.
+PARTS = [
+    *(("sdp-attention", NEARLY.format(x), "sign", "") for x in (1e-5, 1e-4)),
+    (
+        "pos-alibi_slopes",
+        WITHOUT_A_MESSAGE,
+        "this looks like",
+        "it raised AssertionError in the line",
+    ),
+    (
+        "mask-apply_mask",
+        "- -torch.inf\n+ (scores.min() - 20).item()",
+        "behaves like",
+        "",
+    ),
+    *rows(f"""
+pos-permutation_test | {MOVED} => torch.where({MOVED} < 0.1, 0.0, {MOVED})\
+ | The result is 0 throughout | the wrong elements are 0
+"""),
+]
+
+
+@pytest.mark.parametrize(("exercise_id", "edit", "never", "said"), PARTS)
+def test_what_is_right_in_part_gets_no_name(exercise_id, edit, never, said):
+    verdict = judged(exercise_id, edit)
+    assert verdict.mistake is None
+    message = " ".join(verdict.message.split())
+    assert said.lower() in message.lower() and never not in message
+
+
+def test_a_step_computed_in_float32_is_suspected(monkeypatch):
+    """Mistakes that are right in this case agree with what is nearly so."""
+    exercise = find("why-causal_average")
+    others = [x for x in exercise.mistakes if "float32" not in x.name]
+    monkeypatch.setitem(vars(exercise), "mistakes", others)
+    edit = "- x.cumsum(-2) / count[:, None]\n"
+    edit += "+ (x.float().cumsum(-2) / count.float()[:, None]).to(x.dtype)"
+    text = judge(exercise, edited(exercise.id, edit)).message
+    assert "is a step computed in float32?" in " ".join(text.split())
+    assert "behaves like" not in text

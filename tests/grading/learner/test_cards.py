@@ -119,7 +119,7 @@ def test_the_name_the_question_and_the_input_of_a_mistake_are_apart(live):
 
 
 def test_elements_are_a_table_and_beside_it_is_the_matrix_in_signs(live):
-    """test_show.py proves which elements they are."""
+    """test_compare.py proves which elements they are."""
     for exercise_id, answer in (
         ("pos-alibi_slopes", "lambda n: 2.0 ** -torch.arange(n)"),
         ("mask-causal", TRIANGLE),
@@ -190,7 +190,7 @@ def test_what_a_learner_controls_is_escaped(live):
     assert "<i" not in reached.html
 
 
-def test_a_stub_and_a_missing_cell_are_calm(live):
+def test_what_was_not_written_or_cannot_run_is_calm(live, monkeypatch):
     for source, badge in (
         (STUB, "not written yet"),
         ("softmax = None", "not defined"),
@@ -201,9 +201,6 @@ def test_a_stub_and_a_missing_cell_are_calm(live):
         assert cards.CALM.colour in shown.html
         assert cards.WRONG.colour not in shown.html
         assert shown.plain.startswith("✗ sdp-softmax  0/2 points\n  ")
-
-
-def test_a_kernel_that_cannot_run_here_is_calm(live, monkeypatch):
     monkeypatch.setattr(session, "unavailable_reason", lambda: "no Triton")
     [shown] = live("check('fwd-copy_tile_kernel')")
     said = "not available here"

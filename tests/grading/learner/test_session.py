@@ -38,7 +38,6 @@ def test_checking_the_reference_again_is_brief_and_never_passes(learner):
     "trick",
     [
         "held = softmax\ndef softmax(x, dim=-1): return held(x, dim)",
-        "softmax = lambda x, dim=-1, f=softmax: f(x, dim)",
         "from functools import partial\nsoftmax = partial(softmax)",
         "from attn import softmax",
         "from attn.functional import softmax",
@@ -50,9 +49,6 @@ def test_checking_the_reference_again_is_brief_and_never_passes(learner):
         "import attn\ndef made(do):\n"
         "    def softmax(x, dim=-1): return do(x, dim)\n"
         "    return softmax\nsoftmax = made(attn.softmax)",
-        "import attn, functools\n"
-        "@functools.cache\ndef helper(): return attn.softmax\n"
-        "def softmax(x, dim=-1): return helper()(x, dim)",
     ],
 )
 def test_neither_the_reference_nor_the_library_is_an_answer(learner, trick):

@@ -3,16 +3,15 @@
 The attacks are in ``attacks/``, as learners would hand them in.
 """
 
-import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from attn.exercises import sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
-from attn.grading.classroom.submissions import Submission
-from tests.grading.classroom.damage.kinds import solved
+from tests.grading.classroom.damage.kinds import planned, solved
 from tests.grading.sandbox.attacks import Attack, attacks
 from tests.grading.sandbox.conftest import SECRET, left_running, running
 
@@ -61,9 +60,7 @@ def damage(tmp_path, impatient, victim):
     """Grade an attack; return what it did."""
 
     def marks(book):
-        path = tmp_path / "x.ipynb"
-        path.write_text(json.dumps(book))
-        found = plan.read(Submission(path, path.name, path.stem))
+        found = planned(book, tmp_path)
         worth = dict.fromkeys(plan.points(found.key), 1.0)
         every = impatient.examine(found, worth)
         return {x.exercise: x for x in every}
@@ -71,9 +68,10 @@ def damage(tmp_path, impatient, victim):
     def damage(attack):
         impatient.sandbox()  # opens, and stays open
         before = running()
-        found = marks(attack.notebook(victim.aimed))
+        aimed = replace(attack, text=victim.aimed(attack.text))
+        found = marks(aimed.notebook())
         harm, new = victim.damage(), left_running(before)
-        cheated = "cheats" in attack.flags and found[attack.target].points
+        cheated = "cheats" in attack.flags and found[attack.exercise].points
         differs = any(not x.passed for x in marks(solved("why")).values())
         effects = {
             "it earns the points": cheated,
@@ -81,7 +79,7 @@ def damage(tmp_path, impatient, victim):
             "the next submission's marks differ": differs,
         }
         for name, mark in found.items():
-            may_fail = name == attack.target or "spoils" in attack.flags
+            may_fail = name == attack.exercise or "spoils" in attack.flags
             effects |= {
                 f"{name} is {mark.status}": not (may_fail or mark.passed),
                 f"{name} has no message": not mark.passed and not mark.message,

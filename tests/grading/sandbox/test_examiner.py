@@ -1,11 +1,11 @@
-"""Answers that are not simply right or wrong get a mark and a reason."""
+"""Right answers, in any style, earn points; others get a mark and a reason."""
 
 import re
 
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.exercises.spec import chapter
+from attn.exercises.spec import chapter, every_exercise
 from attn.grading.classroom.examiner import given_names, given_text
 from attn.grading.sandbox import sandbox as sandboxes
 from attn.grading.sandbox.requests import Check
@@ -149,3 +149,36 @@ def test_what_a_chapter_gives_holds_none_of_its_answers(key):
     text = given_text(key, every)
     assert not any(sources.solution(x.id) in text for x in chapter(key))
     assert "import torch" in text
+
+
+SOLUTIONS = {
+    key: {x.id: sources.solution(x.id) for x in chapter(key)}
+    for key in CHAPTERS
+    if sources.solutions_path(key).is_file()
+}
+STYLES = {
+    f"{exercise.id}: {right.name}": {exercise.id: right.source}
+    for exercise in every_exercise()
+    for right in exercise.equivalents
+}
+#: Of the plain run: functions, a class, and one exercise in many styles.
+PLAIN = ["gqa", *(x for x in STYLES if x.startswith("why-soft_lookup: "))]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pytest.param(
+            cells, id=x, marks=() if x in PLAIN else pytest.mark.exhaustive
+        )
+        for x, cells in (SOLUTIONS | STYLES).items()
+    ],
+)
+def test_a_right_answer_earns_its_points(examiner, cells):
+    marks = examined(examiner, next(iter(cells)).partition("-")[0], cells)
+    assert [marks[x] for x in cells if not marks[x].passed] == []
+
+
+def test_all_styles_are_examined():
+    every = sum(len(x.equivalents) for x in every_exercise())
+    assert len(STYLES) == every > 400 and "gqa" in SOLUTIONS

@@ -44,7 +44,7 @@ class Accident:
     exercise: str
     title: str
     text: str
-    again: bool
+    again: bool = False
 
     def notebook(self, book=None):
         """Return a solved notebook, or another, with this in it."""

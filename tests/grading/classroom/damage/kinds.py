@@ -1,7 +1,7 @@
 """What a broken submission is, and the notebook that the breaking begins with.
 
-``whole_files`` lists those in which nothing can be graded; of the others,
-which ``notebooks`` and ``python_files`` list, all other exercises count.
+``whole_files`` lists those in which nothing can be graded; of those in
+``odd_parts`` all other exercises count.
 """
 
 import copy
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from attn.exercises import cells, sources
+from attn.grading.classroom import plan
+from attn.grading.classroom.submissions import Submission
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH = EXERCISES = [
     f"gqa-{name}" for name in sources.names("gqa")
@@ -73,6 +75,13 @@ def _solved(key):
             cell["outputs"], cell["execution_count"] = [], None
             kept.append(cell)
     return notebook | {"cells": kept}
+
+
+def planned(book, folder, name="x.ipynb"):
+    """Write a notebook, or another file's text, and return its plan."""
+    path = folder / name
+    path.write_text(book if isinstance(book, str) else json.dumps(book))
+    return plan.read(Submission(path, name, path.stem))
 
 
 def cell_of(book, name):

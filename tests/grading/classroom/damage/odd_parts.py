@@ -1,8 +1,8 @@
-"""Notebooks of which a cell, the encoding, the format or a key is odd."""
+"""Notebooks and Python files of which a part is odd, and all else counts."""
 
 import json
 
-from attn.exercises import cells, sources
+from attn.exercises import sources
 from tests.grading.classroom.damage.kinds import (
     DAMAGE,
     EXERCISES,
@@ -15,7 +15,6 @@ from tests.grading.classroom.damage.kinds import (
 )
 
 ANSWER, STUB = sources.solution(FIRST), sources.stub(FIRST)
-OTHER = "def repeat_kv(x, n_rep):\n    return x"
 MARKS = {"grade_id": "mine", "solution": True}
 
 
@@ -24,20 +23,9 @@ def changed(name=FIRST, **to):
     return lambda book: cell_of(book, name).update(to)
 
 
-def appended(cell=None, **to):
-    """Return what appends a cell, by default the first exercise's."""
-    return lambda book: book["cells"].append(
-        (cell or cell_of(book, FIRST)) | to
-    )
-
-
-def without(*names):
-    """Return what leaves out the cells of exercises."""
-    return lambda book: {
-        "cells": [
-            x for x in book["cells"] if cells.exercise_id(x) not in names
-        ]
-    }
+def appended(cell, **to):
+    """Return what appends a cell."""
+    return lambda book: book["cells"].append(cell | to)
 
 
 def everywhere(**to):
@@ -58,27 +46,10 @@ def retyped(key, *values):
     return [changed(name, **{key: value}) for name, value in pairs]
 
 
-def with_lines(end):
-    """Return what gives a file, and the text of its cells, other lines."""
-
-    def write(book):
-        for cell in book["cells"]:
-            cell["source"] = "".join(cell["source"]).replace("\n", end)
-        return json.dumps(book, indent=1).replace("\n", end)
-
-    return write
-
-
 def with_metadata_exchanged(book):
     first, second = cell_of(book, FIRST), cell_of(book, SECOND)
     kept = first["metadata"]
     first["metadata"], second["metadata"] = second["metadata"], kept
-
-
-def with_endless_numbers(book):
-    odd = {"a": 0, "b": float("nan"), "c": float("inf")}
-    text = json.dumps(book | {"metadata": odd})
-    return text.replace('"a": 0', f'"a": {"9" * 100_000}')
 
 
 def of_format_3(book):
@@ -87,44 +58,27 @@ def of_format_3(book):
     return {"nbformat": 3, "worksheets": [{"cells": book["cells"]}, None]}
 
 
-#: In which all exercises pass.
+#: In which all exercises pass; platforms.py has what is usual.
 HARMLESS = {
-    "the_same_cell_twice": appended(),
-    "a_stub_after_the_answer": appended(source=STUB),
-    "another_answer_after_the_answer": appended(source=OTHER),
     "the_answer_in_a_cell_of_its_own": [
-        appended(source=ANSWER, metadata={}),
+        appended({"cell_type": "code", "source": ANSWER}),
         changed(source=STUB),
-    ],
-    "two_cells_merged": [
-        changed(source=f"{ANSWER}\n\n{sources.solution(SECOND)}"),
-        without(SECOND),
     ],
     "an_exercise_renamed": changed(metadata={"nbgrader": MARKS}),
     "an_id_that_is_a_list": changed(metadata={"nbgrader": {"grade_id": [{}]}}),
     "two_ids_exchanged": with_metadata_exchanged,
     "the_other_way_round": lambda book: {"cells": book["cells"][::-1]},
-    "magics": changed(source=f"%%time\n{ANSWER}\n%matplotlib inline\n!ls\n"),
     "half_a_surrogate": changed(source=f"{ANSWER}\n# \ud800"),
-    "utf8_with_a_mark": encoded("utf-8-sig"),
-    "utf16": encoded("utf-16"),
     "utf16_without_a_mark": encoded("utf-16-be"),
-    "windows_lines": with_lines("\r\n"),
-    "old_macs_lines": with_lines("\r"),
-    "numbers_without_end": with_endless_numbers,
     "keys_twice": lambda book: '{"cells": [], ' + json.dumps(book)[1:],
-    "metadata_lost": everywhere(metadata=None),
     "metadata_of_another_kind": everywhere(metadata={"nbgrader": ["id", 3]}),
-    "saved_by_colab": everywhere(metadata={"id": "a0", "outputId": "a1"}),
-    "no_format": lambda book: {"cells": book["cells"]},
     "format_3": of_format_3,
     "outputs_of_another_kind": everywhere(outputs="x", execution_count=[1]),
 }
-WRONG, UNWRITTEN = {FIRST: "wrong"}, {FIRST: "not written"}
+MISSING = dict.fromkeys(EXERCISES, "missing")
 DAMAGE |= {x: Damage(made) for x, made in HARMLESS.items()} | {
-    "a_cell_deleted": Damage(without(FIRST), status={FIRST: "missing"}),
-    "all_answers_deleted": Damage(
-        without(*EXERCISES), status=dict.fromkeys(EXERCISES, "missing")
+    "no_answers": Damage(
+        lambda book: {"cells": book["cells"][1::2]}, status=MISSING
     ),
     "cells_retyped": Damage(
         retyped("cell_type", "markdown", "raw", ["code"]),
@@ -133,7 +87,7 @@ DAMAGE |= {x: Damage(made) for x, made in HARMLESS.items()} | {
     ),
     "unmerged_in_a_cell": Damage(
         changed(source=f"<<<<<<< local\n{ANSWER}\n=======\n>>>>>>> remote"),
-        status=WRONG,
+        status={FIRST: "wrong"},
         notes={FIRST: "conflict markers"},
     ),
     "a_cell_of_another_chapter": Damage(
@@ -150,19 +104,28 @@ DAMAGE |= {x: Damage(made) for x, made in HARMLESS.items()} | {
         status=dict.fromkeys(EXERCISES[:3], "not written"),
         notes=dict.fromkeys(EXERCISES[:3], "not text"),
     ),
-    "no_source": Damage(changed(source=None), status=UNWRITTEN),
+    "no_source": Damage(changed(source=None), status={FIRST: "not written"}),
     "a_long_cell": Damage(
         changed(source=f"{ANSWER}\n{'#' * 2**21}"),
-        status=UNWRITTEN,
+        status={FIRST: "not written"},
         notes={FIRST: "more than 262,144"},
     ),
 }
-#: By what is added to an answer, which is no Python then.
-BROKEN = {
-    "a_syntax_error": "\n    return (",
-    "tabs_among_spaces": "\n    if 1:\n\tpass\n   x",
-    "an_expression_too_deep": "\nx" + ".a" * 100_000,
-    "a_zero_byte": "\n\0",
+PERCENT = "".join(
+    f"\n# %%\n{sources.solution(x)}\n\n# %%\ncheck('{x}')\n" for x in EXERCISES
+)
+HEADER = "# ---\n# jupyter: &a [*a, *a]\n# jupytext: {formats: marimo}\n# ---"
+SOLUTIONS = sources.solutions_path("gqa").read_text().replace("\n", "\r")
+PYTHON = {
+    "lines_of_another_time": SOLUTIONS.encode("utf-8-sig"),
+    "another_formats_header": HEADER + PERCENT,
+    "a_damaged_percent_mark": PERCENT + "# %% active=3\nx = 1\n",
+    "an_endless_percent_mark": PERCENT + "# %% a=" + "[1,=1," * 10_000,
+    "too_many_percent_cells": PERCENT + "# %%\n" * 30_000,
 }
-for name, text in BROKEN.items():
-    DAMAGE[name] = Damage(changed(source=ANSWER + text), status=WRONG)
+DAMAGE |= {x: Damage(made, ".py") for x, made in PYTHON.items()}
+DAMAGE["python_with_a_syntax_error"] = Damage(
+    "def repeat_kv(x, n_rep):\n    return (\n\0",
+    ".py",
+    status=MISSING | {FIRST: "wrong"},
+)

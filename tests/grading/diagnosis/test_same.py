@@ -1,6 +1,9 @@
-"""A diagnosis reads facts: whatever the messages say, it stays the same."""
+"""The same answer gets one diagnosis, whatever the words and the machine."""
 
+import os
 import string
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -17,9 +20,11 @@ from attn.grading.checks.inputs import Once
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.result import NoGradient
+from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.naming import diagnose
-from tests.grading.diagnosis.own_mistakes import edited
+from tests.grading.diagnosis.own_mistakes import edited, unlisted
 from tests.grading.diagnosis.test_kinds import ANSWERS, BIASED, TIED
+from tests.processes import run_python
 
 ERRORS = (Forbidden, NoGradient, OutOfBounds, OutOfTime, WrongParameters)
 LETTERS = string.ascii_letters
@@ -35,40 +40,35 @@ UNLISTED = {
 }
 
 
-@pytest.fixture
-def reword(monkeypatch):
-    """Return a function that rewords each message of a check."""
+def other(text):
+    return text.translate(TABLE)
 
-    def other(text):
-        return text.translate(TABLE)
 
-    def reword():
-        for error in ERRORS:
+def reword(patch):
+    """Reword each message of a check."""
+    for error in ERRORS:
 
-            def says(self, text, *args, old=error.__init__, **options):
-                old(self, other(text), *args, **options)
+        def says(self, text, *args, old=error.__init__, **options):
+            old(self, other(text), *args, **options)
 
-            monkeypatch.setattr(error, "__init__", says)
-        init = Problem.__init__
+        patch.setattr(error, "__init__", says)
+    init = Problem.__init__
 
-        def problem(self, kind, message, *args, **fields):
-            init(self, kind, other(message), *args, **fields)
+    def problem(self, kind, message, *args, **fields):
+        init(self, kind, other(message), *args, **fields)
 
-        monkeypatch.setattr(Problem, "__init__", problem)
-        name, text, gone = Part.name, SideEffect.text.fget, Once._gone
-        reworded = property(lambda x: other(text(x)))
-        monkeypatch.setattr(SideEffect, "text", reworded)
-        monkeypatch.setattr(Part, "name", lambda *x: other(name(*x)))
+    patch.setattr(Problem, "__init__", problem)
+    name, text, gone = Part.name, SideEffect.text.fget, Once._gone
+    patch.setattr(SideEffect, "text", property(lambda x: other(text(x))))
+    patch.setattr(Part, "name", lambda *x: other(name(*x)))
 
-        def raises(once, index):
-            try:
-                gone(once, index)
-            except TypeError as error:
-                raise TypeError(other(str(error))) from None
+    def raises(once, index):
+        try:
+            gone(once, index)
+        except TypeError as error:
+            raise TypeError(other(str(error))) from None
 
-        monkeypatch.setattr(Once, "_gone", raises)
-
-    return reword
+    patch.setattr(Once, "_gone", raises)
 
 
 def diagnoses(exercise_id):
@@ -92,12 +92,49 @@ def diagnoses(exercise_id):
 
 
 @pytest.mark.parametrize("exercise_id", (*LISTED, *UNLISTED))
-def test_reworded_messages_leave_a_diagnosis_as_it_is(exercise_id, reword):
+def test_reworded_messages_leave_a_diagnosis_as_it_is(
+    exercise_id, monkeypatch
+):
     words, plain = diagnoses(exercise_id)
-    reword()
+    reword(monkeypatch)
     reworded, found = diagnoses(exercise_id)
     assert found == plain
     assert not {*words} & {*reworded}
     keys = [x.names[0].key for x in plain if exercise_id in UNLISTED]
     assert keys == [*UNLISTED.get(exercise_id, ())]
     assert any(x.name for x in plain)
+
+
+SOME = [("sdp-attention_loops", "Every key has the same weight")]
+EVERY = [
+    *SOME,
+    ("tfm-sample", "One token too many stays in top_k"),
+    ("cache-decode_step", "There is no mask"),
+    ("pos-alibi_bias", "The distance is squared"),
+]
+
+
+def messages(answers):
+    """Return how answers that no list names are refused."""
+    pairs = [unlisted(*x) for x in answers]
+    return [judge(x, mistake.answer).message for x, mistake in pairs]
+
+
+@pytest.mark.parametrize(
+    ("answers", "times"),
+    [(SOME, 1), pytest.param(EVERY, 5, marks=pytest.mark.exhaustive)],
+    ids=["some", "all"],
+)
+def test_the_same_answer_gives_the_same_message_under_load(answers, times):
+    """In this process once more, and in others with other hashes."""
+    plain = messages(answers)
+    code = f"from {__name__} import messages; print(messages({answers}))"
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            assert messages(answers) == plain
+        finally:
+            busy.kill()
+    for seed in range(times):
+        hashes = os.environ | {"PYTHONHASHSEED": str(seed)}
+        out = run_python(code, env=hashes, check=True).stdout
+        assert out.strip() == str(plain)
