@@ -6,13 +6,16 @@ by a missing module runs again with a placeholder, unless it expects the error.
 
 from __future__ import annotations
 
+import sys
 import types
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-import attn
 from attn.grading.checks.forbidden import Forbidden
+
+#: What the book's package has, and what tasks give.
+BOOK = vars(sys.modules["attn"])
 
 
 class Missing(Loader, MetaPathFinder):
@@ -61,9 +64,8 @@ class MissingModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        book = vars(attn)  # with what tasks give
-        if self._root == "attn" and name in book:
-            return book[name]
+        if self._root == "attn" and name in BOOK:
+            return BOOK[name]
         return MissingModule(f"{self.__name__}.{name}", self._missing)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
