@@ -13,7 +13,6 @@ from tests.grading.classroom.damage.kinds import (
     EXERCISES,
     FIRST,
     SECOND,
-    THIRD,
     cell_of,
 )
 
@@ -86,9 +85,7 @@ def without_checks(book):
     return [x for x in book["cells"] if not cells.checked_id(x)]
 
 
-NAMES = [x.partition("-")[2] for x in EXERCISES]
 LOOP = f"for name in {EXERCISES}:\n    check(name)"
-NONE = f"{' = '.join(NAMES)} = None"
 MORE = "%matplotlib inline", "!ls\ntorch.cuda.synchronize()"
 #: The cells that are left, by title.
 CELLS = {
@@ -101,11 +98,6 @@ CELLS = {
     "checks in one loop at the end": lambda x: [
         *without_checks(x),
         code(LOOP),
-    ],
-    "names used again at the end": lambda x: [
-        *x["cells"],
-        code(NONE),
-        code("%reset -f"),
     ],
 }
 for title, left in CELLS.items():
@@ -140,15 +132,6 @@ def checks_in_the_cells_of_their_answers(book):
         cell["source"] += f'\n\n\ncheck("{cells.exercise_id(cell)}")'
 
 
-@handed_in()
-def a_class_split_at_a_method(book):
-    cell = cell_of(book, THIRD)
-    cell["source"], _, tail = cell["source"].partition("\n    def forward(")
-    below = "def forward(" + re.sub("(?m)^    ", "", tail)
-    below += "\nGroupedQueryAttention.forward = forward"
-    book["cells"].insert(book["cells"].index(cell) + 1, code(below))
-
-
 @handed_in(lost={FIRST, SECOND})
 def answers_in_markdown_and_in_a_raw_cell(book):
     first, second = cell_of(book, FIRST), cell_of(book, SECOND)
@@ -173,29 +156,6 @@ def the_stubs_last_line_left_below_one_answer_and_above_another(book):
 @handed_in(lost={FIRST})
 def an_answer_imported_from_a_file_that_stayed_at_home(book):
     cell_of(book, FIRST)["source"] = "from my_gqa import repeat_kv"
-
-
-@handed_in()
-def tests_that_fail_below_every_answer(book):
-    for cell in answers(book):
-        name = cells.exercise_id(cell).partition("-")[2]
-        cell["source"] += f"\n\nassert {name}(1) == 2, 'from a chat'\n"
-        cell["source"] += "print('all tests passed')"
-
-
-@handed_in()
-def helpers_in_the_last_cell(book):
-    calls = "def repeat_kv(x, n_rep):\n    return copies(x, n_rep)"
-    cell_of(book, FIRST)["source"] = calls
-    helper = "def copies(x, n):\n    return x.repeat_interleave(n, dim=-3)"
-    book["cells"].append(code(helper))
-
-
-@handed_in()
-def endless_demonstrations(book):
-    above(book, "n = 0\nwhile True:\n    n += 1")
-    above(book, "n = 0\nwhile True:\n    print(n)\n    n += 1", THIRD)
-    cell_of(book, SECOND)["source"] += "\nimport time\ntime.sleep(1e6)"
 
 
 @handed_in()
@@ -227,14 +187,6 @@ def ottered(book):
     start = 'import otter\ngrader = otter.Notebook("05_gqa.ipynb")'
     end = "# Save your notebook first!\ngrader.export(pdf=False)"
     book["cells"] = [code(start), *book["cells"], code(end)]
-
-
-@handed_in()
-def saved_by_cocalc(book):
-    for i, cell in enumerate(book["cells"]):
-        cell["id"] = f"{i * 7919 % 16**6:06x}"
-        cell["metadata"] |= {"collapsed": False, "cocalc": {"outputs": {}}}
-    book["metadata"]["kernelspec"] = {"name": "sage-10.3", "language": "sage"}
 
 
 @handed_in()
@@ -285,43 +237,6 @@ def forms(book):
         cell["source"] = title + field + cell["source"]
         cell["metadata"]["cellView"] = "form"
     colab(book)
-
-
-@handed_in()
-def mounts_installs_and_uploads(book):
-    setup = """\
-!nvidia-smi
-!pip install -q attn-book wandb==0.16 git+https://github.com/a/b
-from google.colab import drive, files
-drive.mount('/content/drive', force_remount=True)
-%cd "/content/drive/My Drive/Colab Notebooks"
-data = next(iter(files.upload().values()))"""
-    above(book, setup)
-    second, third = cell_of(book, SECOND), cell_of(book, THIRD)
-    second["source"] = f"!pip install einops\n{second['source']}"
-    third["source"] += "\nfiles.download('gqa.pt')"
-    colab(book)
-
-
-@handed_in()
-def the_runtime_restarted_in_a_cell(book):
-    above(book, "!pip install -U torch\nimport os\nos.kill(os.getpid(), 9)")
-    above(book, "exit()", THIRD)
-    colab(book)
-
-
-@handed_in()
-def magics_above_and_below_answers(book):
-    magics = (
-        "%%time",
-        "%%capture --no-stderr out",
-        "%matplotlib inline\n%load_ext autoreload\n%autoreload 2",
-        "%%capture\nimport wandb",
-        "%env CUDA_VISIBLE_DEVICES=0\n%pip install torch",
-    )
-    for magic, cell in zip(magics, answers(book), strict=True):
-        cell["source"] = f"{magic}\n{cell['source']}"
-    cell_of(book, SECOND)["source"] += "\n%timeit -n1 -r1 repeat_kv\n?id"
 
 
 @handed_in()
