@@ -8,77 +8,42 @@ import pytest
 import torch
 from torch import nn
 
-from attn.exercises.spec import Case, find
+from attn.exercises.spec import Case
 from attn.grading.checks.objects import held_memory, parameters
 from attn.grading.checks.run import run
-from attn.grading.diagnosis.judge import judge, solution
+from tests.grading.diagnosis.own_mistakes import judged, rows
 
-CACHE, NO_ROPE = "cache-StaticCache", "iface-NoRope"
-Cache, NoRope = solution(find(CACHE)), solution(find(NO_ROPE))
 MORE = "More is kept between calls than the task allows"
 EXTRA = "Parameters that the task does not have"
+#: Edits of solutions, and the mistake's name.
+KEPT = f"""
+cache-StaticCache | num_kv_heads, capacity, head_dim)\
+ => num_kv_heads, capacity + 30, head_dim) | {MORE}
+cache-StaticCache | "value", torch.zeros(shape)) =>\
+ "value", torch.zeros(shape)); self.spare =\
+ [{{"key": self.key.clone(), "value": self.value.clone()}}] | {MORE}
+cache-StaticCache | self.register_buffer("key", torch.zeros(shape)) =>\
+ self.key = nn.Parameter(torch.zeros(shape))\
+ ; self.key.index_copy_ => self.key.data.index_copy_\
+ ; return out => return out.detach() | {EXTRA}
+iface-NoRope | self.head_dim = head_dim => self.head_dim = head_dim;\
+ self.table = nn.Parameter(torch.ones(4)) | {EXTRA}
+cache-StaticCache | "value", torch.zeros(shape)) =>\
+ "value", torch.zeros(shape)); mask = torch.ones(capacity, capacity).bool();\
+ self.register_buffer("mask", mask.tril());\
+ self.first = self.key[:, :1], self.value.mT | None
+iface-NoRope | self.head_dim = head_dim => self.head_dim = head_dim;\
+ self.table = nn.Parameter(torch.ones(4), requires_grad=False) | None
+"""
 
 
-def made(base, do):
-    """Return a right class, but that its constructor also does this."""
-
-    class Answer(base):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            do(self)
-
-    return Answer
-
-
-class Roomy(Cache):
-    def __init__(self, batch, num_kv_heads, capacity, head_dim):
-        super().__init__(batch, num_kv_heads, capacity + 30, head_dim)
-
-
-class LearnsItsMemory(Cache):
-    def __init__(self, **sizes):
-        super().__init__(**sizes)
-        memory = self.key
-        del self.key
-        self.key = nn.Parameter(memory)
-
-    def forward(self, query, key, value, position):
-        with torch.no_grad():
-            return super().forward(query, key, value, position)
-
-
-def spare(cache):
-    cache.spare = [{"key": cache.key.clone(), "value": cache.value.clone()}]
-
-
-def a_mask_and_views(cache):
-    ones = torch.ones(2 * (cache.key.shape[2],), dtype=torch.bool)
-    cache.register_buffer("mask", ones.tril())
-    cache.first = cache.key[:, :1], cache.value.mT
-
-
-def a_table(module, learnable=False):
-    module.table = nn.Parameter(torch.ones(4), requires_grad=learnable)
-
-
-@pytest.mark.parametrize(
-    ("exercise", "answer", "mistake"),
-    [
-        (CACHE, Roomy, MORE),
-        (CACHE, made(Cache, spare), MORE),
-        (CACHE, LearnsItsMemory, EXTRA),
-        (NO_ROPE, made(NoRope, partial(a_table, learnable=True)), EXTRA),
-        (CACHE, made(Cache, a_mask_and_views), None),
-        (NO_ROPE, made(NoRope, a_table), None),  # frozen
-    ],
-    ids=lambda x: "",
-)
+@pytest.mark.parametrize(("exercise", "edit", "mistake"), rows(KEPT))
 def test_too_much_memory_and_parameters_are_refused_and_named(
-    exercise, answer, mistake
+    exercise, edit, mistake
 ):
-    verdict = judge(find(exercise), answer)
-    assert verdict.passed == (mistake is None)
-    assert verdict.mistake == mistake
+    verdict = judged(exercise, edit)
+    assert verdict.passed == (mistake == "None")
+    assert str(verdict.mistake) == mistake
     if mistake == MORE:
         assert "memory between calls is measured" in verdict.condition
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 from attn.exercises import sources
 from attn.exercises.edits import Variant
 from attn.exercises.spec import find
+from attn.grading.checks.evidence import Evidence
+from attn.grading.checks.failures import failures, run_all
 from attn.grading.diagnosis.judge import judge
 
 
@@ -43,6 +45,13 @@ def edited(exercise_id, edit):
 def judged(exercise_id, edit):
     """Judge a solution with an edit applied, or another answer's text."""
     return judge(find(exercise_id), edited(exercise_id, edit))
+
+
+def evidence(oracle, answer):
+    """Return what the cases show of an answer, and its failures."""
+    outcomes = run_all(answer, oracle)
+    wrong = failures(oracle, outcomes)
+    return Evidence(oracle, outcomes, wrong, answer), wrong
 
 
 def unlisted(exercise_id, name):

@@ -19,6 +19,7 @@ from tests.grading.diagnosis.own_mistakes import judged
 
 KERNELS = [x for x in every_exercise() if x.launch]
 
+FORWARD = "fwd-attention_forward_kernel"
 NOT_COMPILED = "A kernel that Triton cannot compile"
 AGAIN = "A tile is loaded more than once"
 A_BREAK = """\
@@ -86,7 +87,7 @@ A_BREAK_IN_A_HELPER = HELPERS.replace(
 #: An exercise, an edit, the mistake's name, and what is said of it.
 FLAWED = [
     (
-        "fwd-attention_forward_kernel",
+        FORWARD,
         A_BREAK,
         NOT_COMPILED,
         "unsupported AST node type: Break in the line `break`",
@@ -95,12 +96,7 @@ FLAWED = [
     ("fwd-scores_kernel", NOT_IEEE, "tl.dot rounds to TF32", ""),
     ("fwd-scores_kernel", IN_A_BRANCH, NOT_COMPILED, "type: Dict"),
     ("fwd-row_softmax_kernel", A_LIST, NOT_COMPILED, "tiles.append"),
-    (
-        "fwd-attention_forward_kernel",
-        TWO_LOADS,
-        AGAIN,
-        "elements of K 2 times",
-    ),
+    (FORWARD, TWO_LOADS, AGAIN, "elements of K 2 times"),
     (
         "bwd-dkdv_kernel",
         NOTHING_SKIPPED,

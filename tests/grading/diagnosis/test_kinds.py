@@ -93,13 +93,6 @@ mask-causal | torch.arange(kv_len) => torch.arange(q_len) | As long as L, not S
 """
 
 
-@pytest.mark.parametrize(("exercise_id", "edit", "name"), rows(NAMES))
-def test_a_name_says_what_the_answer_does(exercise_id, edit, name):
-    answer = edited(exercise_id, edit)
-    verdict = judge(with_mistakes(exercise_id), answer)
-    assert verdict.mistake == name, verdict.message
-
-
 K_PROJ = "self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)"
 V_PROJ = K_PROJ.replace("k_", "v_")
 MIXED = "- attention(q, k, v)\n+ attention({})"
@@ -118,10 +111,16 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "name", "words"), LAYERS)
-def test_what_is_wrong_with_the_maps_of_a_layer_is_named(edit, name, words):
-    answer = edited("sdp-SelfAttention", edit)
-    verdict = judge(with_mistakes("sdp-SelfAttention"), answer)
+@pytest.mark.parametrize(
+    ("exercise_id", "edit", "name", "words"),
+    [
+        *((*x, "") for x in rows(NAMES)),
+        *(("sdp-SelfAttention", *x) for x in LAYERS),
+    ],
+)
+def test_a_name_says_what_the_answer_does(exercise_id, edit, name, words):
+    answer = edited(exercise_id, edit)
+    verdict = judge(with_mistakes(exercise_id), answer)
     assert verdict.mistake == name, verdict.message
     assert words in verdict.message + verdict.details
 

@@ -116,18 +116,14 @@ def loop(query, key, value, attn_mask=None):
     return torch.stack(out, 1)
 
 
-class Residual(find("mha-MultiHeadAttention").reference):
-    """The gradient of k_proj.bias is 0: a softmax does not see it."""
-
-    def forward(self, x, kv_input=None, attn_mask=None):
-        return super().forward(x, kv_input, attn_mask) + x
-
-
-ONE_MORE = """\
-- block_table.clamp(min=0).long()
-+ block_table.long()
-- < seq_len[:, None]
-+ <= seq_len[:, None]"""
+#: Listed mistakes in other forms. Of the first, a gradient that is 0 but for
+#: rounding differs; of the second, page -1 is another.
+FORMS = """
+mha-MultiHeadAttention | merge_heads(out)) => merge_heads(out)) + x\
+ | The input is added to the result
+serve-paged_attention | block_table.clamp(min=0).long() => block_table.long()\
+ ; < seq_len[:, None] => <= seq_len[:, None] | One slot too many
+"""
 
 
 @pytest.mark.parametrize(
@@ -135,18 +131,7 @@ ONE_MORE = """\
     [
         # With more memory or less than the listed one.
         ("gqa-grouped_attention", loop, "Only the values are in tile order"),
-        # Though a gradient that is 0 but for rounding differs.
-        (
-            "mha-MultiHeadAttention",
-            Residual,
-            "The input is added to the result",
-        ),
-        # Whichever page -1 is.
-        (
-            "serve-paged_attention",
-            edited("serve-paged_attention", ONE_MORE),
-            "One slot too many",
-        ),
+        *((x, edited(x, edit), name) for x, edit, name in rows(FORMS)),
     ],
 )
 def test_a_listed_mistake_is_named_in_another_form(exercise_id, answer, name):

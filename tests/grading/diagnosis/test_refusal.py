@@ -16,9 +16,10 @@ from attn.grading.checks.evidence import Failure
 from attn.grading.checks.failures import run_all
 from attn.grading.checks.run import Outcome
 from attn.grading.checks.show import brief, describe, wrapped
-from attn.grading.diagnosis.judge import judge, solution
+from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle
+from tests.grading.diagnosis.own_mistakes import judged
 
 LISTED = [(x, mistake) for x in every_exercise() for mistake in x.mistakes]
 AROUND = 2  # lines: the points, and where the chapter goes on
@@ -63,13 +64,8 @@ def test_the_parts_of_a_result_have_the_tasks_own_names(exercise):
 
 
 def test_a_wrong_entry_is_called_as_in_the_task():
-    right = solution(find("flash-tiled_backward"))
-
-    def answer(*inputs, **options):
-        dq, dk, dv = right(*inputs, **options)
-        return dq, dk.sin() + 0.1, dv
-
-    message = judge(find("flash-tiled_backward"), answer).message
+    edit = "- return dq, dk, dv\n+ return dq, dk.sin() + 0.1, dv"
+    message = judged("flash-tiled_backward", edit).message
     assert "the gradient of key differs at" in message
     assert "it[" not in message
 
@@ -81,19 +77,11 @@ def test_an_argument_that_is_none_was_not_returned():
 
 
 def test_what_should_have_been_returned_is_beside_an_exception():
-    def answer(q_len, kv_len, q_offset=0):
-        raise LookupError("no")
-
-    message = judge(find("mask-causal"), answer).message
+    message = judged("mask-causal", 'raise LookupError("no")').message
     assert re.search(r"it raised LookupError: no\n.*\n  expected: \(", message)
 
-    class Registry(find("iface-Registry").reference):
-        def __getitem__(self, name):
-            if name not in self.names():
-                raise AttributeError(name)
-            return super().__getitem__(name)
-
-    message = judge(find("iface-Registry"), Registry).message
+    edit = "- raise KeyError\n+ raise AttributeError"
+    message = judged("iface-Registry", edit).message
     assert re.search(r"expected: .*: KeyError", message)
 
 
@@ -116,11 +104,8 @@ def test_the_failure_shown_is_one_from_which_a_place_can_be_told():
 
 
 def test_claims_about_right_results_say_nothing_of_nan():
-    def answer(x):
-        return x * torch.nan
-
     exercise = find("why-causal_average")
-    verdict = judge(exercise, answer)
+    verdict = judge(exercise, lambda x: x * torch.nan)
     for claim in exercise.properties:
         assert claim.says not in verdict.message + verdict.details
 

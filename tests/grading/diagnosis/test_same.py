@@ -13,8 +13,6 @@ from attn.exercises.spec import find
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.compare import Part, Problem
 from attn.grading.checks.effects import SideEffect
-from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import Once
 from attn.grading.checks.objects import WrongParameters
@@ -22,7 +20,7 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.result import NoGradient
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.naming import diagnose
-from tests.grading.diagnosis.own_mistakes import edited, unlisted
+from tests.grading.diagnosis.own_mistakes import edited, evidence, unlisted
 from tests.grading.diagnosis.test_kinds import ANSWERS, BIASED, TIED
 from tests.processes import run_python
 
@@ -83,11 +81,9 @@ def diagnoses(exercise_id):
         exercise.__dict__["mistakes"] = full[::2]
     oracle, words, found = Oracle(exercise, 0), [], []
     for answer in answers:
-        outcomes = run_all(answer, oracle)
-        wrong = failures(oracle, outcomes)
+        shown, wrong = evidence(oracle, answer)
         words.append(wrong[0].problem.message)
-        evidence = Evidence(oracle, outcomes, wrong, answer)
-        found.append(diagnose(evidence))
+        found.append(diagnose(shown))
     return words, found
 
 

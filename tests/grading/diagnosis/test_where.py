@@ -5,54 +5,31 @@ import torch
 
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.compare import Part, Problem
-from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.failures import failures, run_all
-from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.where import about, describe_indices, places
-from tests.grading.diagnosis.own_mistakes import edited, judged, rows
+from tests.exercises.oracles import oracle
+from tests.grading.diagnosis.own_mistakes import (
+    edited,
+    evidence,
+    judged,
+    rows,
+)
 
-
-class Forgets(find("mha-MultiHeadAttention").reference):
-    def forward(self, x, kv_input=None, attn_mask=None):
-        mask = attn_mask if kv_input is None else None
-        return super().forward(x, kv_input, mask) + 0
-
-
-class Cut(find("gqa-GroupedQueryAttention").reference):
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.v_proj.register_forward_hook(lambda _m, _x, y: y.detach())
-
-
-OUT = "- return softmax(scores) @ value\n+ out = softmax(scores) @ value\n+ "
-LAST_QUERY = "out[..., -1, :] += 1 + torch.arange(out.shape[-1]) ** 2"
-FEATURES = "out[..., 1::2] = out[..., 1::2].sin() * 3 + 0.1"
 INT32 = "(elements * dtype.itemsize + 2**31) % 2**32 - 2**31"
-#: Answers, or edits of the solution, and what is said of them.
-SAID = [
-    (
-        "sdp-attention",
-        f"{OUT}{LAST_QUERY}\n+ return out",
-        "only the last query",
-    ),
-    (
-        "sdp-attention",
-        f"{OUT}{FEATURES}\n+ return out",
-        "only odd features, coun",
-    ),
-    (
-        "mha-MultiHeadAttention",
-        Forgets,
-        "in which attn_mask is given and kv_input is given",
-    ),
-    (
-        "gqa-GroupedQueryAttention",
-        Cut,
-        "gradient of x and v_proj.weight is wrong: none reaches",
-    ),
-    *rows(f"""
+#: Exercises, edits of the solution, and what is said of them.
+SAID = rows(f"""
+sdp-attention | return softmax(scores) => out = softmax(scores)\
+ ; @ value => @ value; last = torch.arange(out.shape[-1]) ** 2;\
+ out[..., -1, :] += 1 + last; return out | only the last query
+sdp-attention | return softmax(scores) => out = softmax(scores)\
+ ; @ value => @ value; out[..., 1::2] = out[..., 1::2].sin() * 3 + 0.1;\
+ return out | only odd features, coun
+mha-MultiHeadAttention | attn_mask is not None\
+ => attn_mask is not None and kv_input is None\
+ | in which attn_mask is given and kv_input is given
+gqa-GroupedQueryAttention | self.v_proj(x) => self.v_proj(x).detach()\
+ | gradient of x and v_proj.weight is wrong: none reaches
 sdp-attention | @ value => @ value * 0.3 | off by the factor 0.3
 sdp-attention | @ value => @ value + 0.25 | off by 0.25
 sdp-attention | return softmax => return -softmax | right but for their sign
@@ -68,19 +45,14 @@ gqa-kv_cache_bytes | elements * dtype.itemsize => {INT32}\
  | off by a multiple of 2**32: did an int32 overflow?
 rope-permute_weights | pairs = => assert weight.dim() != 2; pairs =\
  | in which the first input has 2 axes
-"""),
-]
+""")
 
 
-@pytest.mark.parametrize(("exercise_id", "answer", "words"), SAID)
-def test_where_an_answer_is_wrong_is_described(exercise_id, answer, words):
-    oracle = Oracle(find(exercise_id), 0)
-    if isinstance(answer, str):
-        answer = edited(exercise_id, answer)
-    outcomes = run_all(answer, oracle)
-    wrong = failures(oracle, outcomes)
-    evidence = Evidence(oracle, outcomes, wrong, answer)
-    text = " ".join(places(evidence, wrong[0]) + about(evidence, wrong[0]))
+@pytest.mark.parametrize(("exercise_id", "edit", "words"), SAID)
+def test_where_an_answer_is_wrong_is_described(exercise_id, edit, words):
+    answer = edited(exercise_id, edit)
+    found, [wrong, *_] = evidence(oracle(exercise_id), answer)
+    text = " ".join(places(found, wrong) + about(found, wrong))
     assert words in text
     assert "more than 1 axis" not in text, "it says so twice"
 
@@ -156,7 +128,7 @@ PARTS = [
         "pos-alibi_slopes",
         WITHOUT_A_MESSAGE,
         "this looks like",
-        "it raised AssertionError in the line",
+        "raised AssertionError in the line",
     ),
     (
         "mask-apply_mask",
@@ -166,17 +138,25 @@ PARTS = [
     ),
     *rows(f"""
 pos-permutation_test | {MOVED} => torch.where({MOVED} < 0.1, 0.0, {MOVED})\
- | The result is 0 throughout | the wrong elements are 0
+ | The result is 0 throughout | wrong elements are 0
+linear-gated_delta_chunked | key = F.normalize(key, dim=-1) => key = key\
+ / key.norm(dim=-1, keepdim=True) ; return torch.cat(outs, -2), S => return\
+ torch.cat(outs, -2), S * (2 if g.min() < -20 else 1) | behaves like | NaN
+latent-indexer_loss | .sum(-1).mean() => .sum(-1).mean()\
+ / (weights.sum(-1).min() > 0.9) | times the right number | it
+latent-indexer_loss | .sum(-1).mean() => .sum(-1).mean()\
+ * (1.0 if attn_mask.all() else 1.0004) | times the right number | it
 """),
 ]
 
 
 @pytest.mark.parametrize(("exercise_id", "edit", "never", "said"), PARTS)
 def test_what_is_right_in_part_gets_no_name(exercise_id, edit, never, said):
+    """Other mistakes give NaN as well, and infinity and 1 are no factor."""
     verdict = judged(exercise_id, edit)
     assert verdict.mistake is None
     message = " ".join(verdict.message.split())
-    assert said.lower() in message.lower() and never not in message
+    assert said in message and never not in message
 
 
 def test_a_step_computed_in_float32_is_suspected(monkeypatch):

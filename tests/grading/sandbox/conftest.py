@@ -36,7 +36,7 @@ class Victim:
         if self.process.poll() is not None:
             damage.append("a process was killed")
         damage += [str(x) for x in Path("/tmp").glob("attn-fill-*")]
-        left = _settled(_sleeping)  # another worker's may be ending
+        left = settled(_sleeping)  # another worker's may be ending
         return damage + [f"process {pid} is left" for pid in left]
 
 
@@ -83,7 +83,7 @@ def examined(examiner, key, cells):
 
 def left_running(before):
     """Return the processes below this one that were not there before."""
-    return _settled(lambda: running() - before)
+    return settled(lambda: running() - before)
 
 
 def running():
@@ -91,7 +91,7 @@ def running():
     return {x.pid for x in psutil.Process().children(recursive=True)}
 
 
-def _settled(find):
+def settled(find):
     """Return what is found: nothing, or what is left after ten seconds."""
     end = time.monotonic() + 10
     while (found := find()) and time.monotonic() < end:

@@ -8,10 +8,8 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from attn.exercises.case import Case
@@ -19,6 +17,7 @@ from attn.grading.checks.clock import OutOfTime
 from attn.grading.sandbox import isolation, server
 from attn.grading.sandbox.requests import Cell, Check
 from attn.grading.sandbox.sandbox import CellDied, Died, Sandbox
+from tests.grading.sandbox.conftest import left_running, running, settled
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="isolation needs Linux"
@@ -144,13 +143,8 @@ def test_other_processes_are_neither_seen_nor_read(sandbox):
     assert os.getpid() not in seen and not read
 
 
-def descendants(sandbox):
-    every = psutil.Process(sandbox._process.pid).children(recursive=True)
-    return {x.pid for x in every}
-
-
 def test_processes_started_by_an_answer_end_with_its_session(sandbox):
-    before = descendants(sandbox)
+    before = running()
     starts = """
         for _ in range(3):
             if os.fork() == 0:
@@ -161,13 +155,10 @@ def test_processes_started_by_an_answer_end_with_its_session(sandbox):
     session = sandbox.start_session()
     session.give(IMPORTS)
     session.run(Cell(1, textwrap.dedent(starts)))
-    end = time.monotonic() + 5  # they start after the cell's end
-    while len(descendants(sandbox)) < len(before) + 6:
-        assert time.monotonic() < end
+    # They start after the cell's end, and its guard ends last.
+    assert not settled(lambda: len(running() - before) < 6)
     session.close()
-    end = time.monotonic() + 5  # its guard ends last
-    while descendants(sandbox) - before:
-        assert time.monotonic() < end
+    assert not left_running(before)
 
 
 def test_memory_and_the_size_of_a_file_are_limited(sandbox):
