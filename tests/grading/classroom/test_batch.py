@@ -137,17 +137,15 @@ def test_a_submission_that_kills_its_grader_costs_no_other_submission(
 @pytest.mark.parametrize("error", [ValueError("no"), MemoryError(), None])
 @pytest.mark.parametrize("after", [0, 2])
 def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
-    after, error, klass, monkeypatch
+    after, error, klass
 ):
-    def failing(plan, points):
-        yield from [*marked(plan, points)][:after]
-        if error:
-            raise error
+    class Failing(fakes.Examiner):
+        def examine(self, plan, points):
+            yield from [*super().examine(plan, points)][:after]
+            if error:
+                raise error
 
-    (submission,), examiner = klass("a"), fakes.Examiner()
-    marked = examiner.examine
-    monkeypatch.setattr(examiner, "examine", failing)
-    result = grade.grade(submission, OPTIONS, examiner)
+    result = grade.grade(*klass("a"), OPTIONS, Failing())
     status = [x.status for x in result.marks]
     assert status == ["passed"] * after + ["died"] * (5 - after)
     assert "our fault" in result.message
@@ -155,9 +153,8 @@ def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
 
 
 def test_a_reader_that_fails_leaves_an_unreadable_row(klass, monkeypatch):
-    (submission,) = klass("a")
     monkeypatch.setattr(grade.plan, "read", lambda _: 1 / 0)
-    result = grade.grade(submission, OPTIONS, fakes.Examiner())
+    result = grade.grade(*klass("a"), OPTIONS, fakes.Examiner())
     assert (result.status, result.digest) == ("unreadable", "")
     assert "ZeroDivisionError" in result.message
 
