@@ -49,7 +49,9 @@ def opened(
             in it.
     """
     named = sorted(str(path.resolve()) for path in paths)
-    for path in {*named} & {*map(str, (out, *out.resolve().parents))}:
+    for path in {*named} & {
+        *map(str, (out.resolve(), *out.resolve().parents))
+    }:
         raise ValueError(
             f"{out} is in {path}, where a learner may have put files: name "
             "a folder elsewhere with --out"

@@ -12,6 +12,8 @@ from tests.grading.classroom.damage.kinds import solved
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
+    """Grade by comparing texts, and log what is graded."""
+    monkeypatch.setattr(pools, "work", fakes.work)
     path = tmp_path / "log"
     path.touch()
     monkeypatch.setenv("FAKE_LOG", str(path))
@@ -35,9 +37,8 @@ def klass(tmp_path, log):
 
 
 @pytest.fixture
-def grade_all(tmp_path, monkeypatch):
-    """Grade submissions, two at a time, by comparing texts."""
-    monkeypatch.setattr(pools, "work", fakes.work)
+def grade_all(tmp_path, log):
+    """Grade submissions, two at a time."""
 
     def results(submissions, options=fakes.OPTIONS, out="out", **more):
         more = {"jobs": 2, "pool": fakes.threads} | more

@@ -1,6 +1,7 @@
 """An invented class, and names and texts that would harm a report."""
 
 import random
+from functools import partial
 
 from attn.grading.classroom.result import Mark, Result
 
@@ -20,8 +21,6 @@ DETAILS = f"""this looks like: {TILED}
 The heads come in tile order. What does `repeat` repeat?
 wrong when heads are shared: it differs at [0, 1]: got -2.1, expected 1.5
   matrix: x differs, . is right"""
-KINDS = [*["passed"] * 12, *["wrong"] * 6, "refused", *["not written"] * 2]
-KINDS += ["missing", "out of time", "died"]
 #: Each would do harm in one of the formats.
 HOSTILE = (
     "=HYPERLINK(\"http://evil.example\",\"Ann\")",
@@ -41,23 +40,18 @@ def right(exercise="gqa-repeat_kv", **other):
     return Mark(exercise, WORTH[exercise], WORTH[exercise], "passed", **other)
 
 
-def wrong(exercise="gqa-repeat_kv", status="wrong", message=DIAGNOSIS, **more):
-    named = message is DIAGNOSIS
-    name, more = TILED if named else None, {"details": DETAILS * named} | more
-    kind = {"points": 0, "max_points": WORTH[exercise], "status": status}
-    return Mark(
-        exercise, **kind | {"message": message, "mistake": name} | more
-    )
+def wrong(exercise="gqa-repeat_kv", status="wrong", **other):
+    known = {"points": 0, "max_points": WORTH[exercise], "status": status}
+    if status == "wrong":
+        known |= {"message": DIAGNOSIS, "mistake": TILED, "details": DETAILS}
+    return Mark(exercise, **known | other)
 
 
 def graded(learner, *marks, chapter="05_gqa", **other):
-    usual = {
-        "submission": f"{learner}/{chapter}.ipynb",
-        "isolation": "bubblewrap: no network",
-        "seed": 7,
-    }
     known = {"learner": learner, "chapter": chapter, "marks": marks}
-    return Result(**usual | known | other)
+    known |= {"submission": f"{learner}/{chapter}.ipynb", "seed": 7}
+    known |= {"isolation": "bubblewrap: no network"}
+    return Result(**known | other)
 
 
 def unreadable(learner, message="the file is empty", **other):
@@ -65,15 +59,16 @@ def unreadable(learner, message="the file is empty", **other):
     return Result(path, learner, None, "unreadable", message, **other)
 
 
-def a_class(size, seed=0):
+ODD = ("refused", *["not written"] * 2, "missing", "out of time", "died")
+KINDS = [*[right] * 12, *[wrong] * 6, *(partial(wrong, status=x) for x in ODD)]
+
+
+def a_class(size):
     """Invent learners of all kinds; one file in ten cannot be read."""
-    draw, results = random.Random(seed), []
+    draw, results = random.Random(0), []
     for i in range(size):
-        marks = []
-        for x, status in zip(WORTH, draw.choices(KINDS, k=3), strict=True):
-            message = DIAGNOSIS if status == "wrong" else ""
-            good = status == "passed"
-            marks.append(right(x) if good else wrong(x, status, message))
+        drawn = zip(WORTH, draw.choices(KINDS, k=3), strict=True)
+        marks = [mark(exercise) for exercise, mark in drawn]
         name = f"learner{i}"
         is_odd = i % 10 == 9
         results.append(unreadable(name) if is_odd else graded(name, *marks))
@@ -86,7 +81,7 @@ def hostile_class():
         graded(
             text,
             right(notes=(text,)),
-            wrong("gqa-pool_heads", message=text, mistake=text),
+            wrong("gqa-pool_heads", message=text, mistake=text, details=text),
             submission=f"{i}{text}",
             notes=(text,),
             isolation=text,

@@ -47,15 +47,9 @@ def test_setup_installs_python_and_runs_a_make_target(
         command(commands, name, RECORDS)
     command(commands, "python3", python3)
     calls = tmp_path / "calls"
-    subprocess.run(
-        [SCRIPTS / "setup.sh"],
-        env={
-            "PATH": f"{commands}:{os.environ['PATH']}",
-            "AUTOGRADER": str(tmp_path),
-            "CALLS": str(calls),
-        },
-        check=True,
-    )
+    places = {"AUTOGRADER": str(tmp_path), "CALLS": str(calls)}
+    places["PATH"] = f"{commands}:{os.environ['PATH']}"
+    subprocess.run([SCRIPTS / "setup.sh"], env=places, check=True)
     *_, packages, made = calls.read_text().splitlines()
     assert packages.endswith(f"bubblewrap make {chosen} {chosen}-venv")
     target = made.split()[1]
@@ -67,14 +61,11 @@ def test_setup_installs_python_and_runs_a_make_target(
 def grade(folder, attn):
     """Run what Gradescope runs; return the mark that it reads."""
     (folder / "results").mkdir()
+    places = {"AUTOGRADER": str(folder), "PYTHONPATH": str(Path.cwd())}
+    places["ATTN"] = str(command(folder, "attn", attn))
     subprocess.run(
         [SCRIPTS / "run_autograder"],
-        env={
-            **os.environ,
-            "ATTN": str(attn),
-            "AUTOGRADER": str(folder),
-            "PYTHONPATH": str(Path.cwd()),
-        },
+        env=os.environ | places,
         check=True,
         capture_output=True,
     )
@@ -82,16 +73,13 @@ def grade(folder, attn):
 
 
 def test_all_files_of_a_submission_belong_to_one_learner(tmp_path):
-    submission = tmp_path / "submission"
-    command(submission, "05 gqa.ipynb", "{}")
-    attn = command(tmp_path, "attn", GRADES)
-    assert grade(tmp_path, attn) == ["./learner/05 gqa.ipynb"]
+    command(tmp_path / "submission", "05 gqa.ipynb", "{}")
+    assert grade(tmp_path, GRADES) == ["./learner/05 gqa.ipynb"]
 
 
 def test_a_failed_grader_gives_a_mark_with_an_explanation(tmp_path):
     (tmp_path / "submission").mkdir()
-    attn = command(tmp_path, "attn", "#!/bin/sh\nexit 1\n")
-    mark = grade(tmp_path, attn)
+    mark = grade(tmp_path, "#!/bin/sh\nexit 1\n")
     assert mark["score"] == 0 and "nothing of your answers" in mark["output"]
 
 
@@ -103,7 +91,7 @@ def test_gradescope_reads_the_points_of_each_exercise(tmp_path):
     mine = answered(chapter, names[::2], names[1::2])
     notebooks.write(mine, tmp_path / "submission" / "mine.ipynb")
     text = f'#!/bin/sh\nexec "{sys.executable}" -m attn "$@"\n'
-    mark = grade(tmp_path, command(tmp_path, "attn", text))
+    mark = grade(tmp_path, text)
     points = {name: worth[name] * (name in names[::2]) for name in names}
     assert {x["name"]: x["score"] for x in mark["tests"]} == points
     assert {x["name"]: x["max_score"] for x in mark["tests"]} == worth

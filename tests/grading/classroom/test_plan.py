@@ -69,23 +69,20 @@ def test_there_are_enough_kinds_of_damage():
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_of_an_untouched_chapter_nothing_runs_and_all_is_judged(key):
-    found = read_file(sources.notebook_path(key))
+def test_a_chapter_is_judged_of_which_nothing_runs_and_a_file_of_solutions(
+    key,
+):
     names = [f"{key}-{x}" for x in sources.names(key)]
-    assert (found.key, found.steps) == (key, tuple(map(plan.Judge, names)))
-    assert found.stubs == {*names}
-    assert not found.written and not found.notes
-
-
-@pytest.mark.parametrize("key", CHAPTERS)
-def test_a_file_of_solutions_can_be_submitted(key):
+    untouched = read_file(sources.notebook_path(key))
     path = sources.solutions_path(key)
-    found = read_file(path)
-    names = [f"{key}-{x}" for x in sources.names(key)]
-    own, *judged = found.steps
-    assert (found.key, judged) == (key, [*map(plan.Judge, names)])
+    solutions = read_file(path)
+    own, *judged = solutions.steps
+    assert untouched.key == solutions.key == key
+    assert [*untouched.steps] == judged == [*map(plan.Judge, names)]
+    assert untouched.stubs == {*names}
+    assert not untouched.written and not untouched.notes
     assert own.text.strip() == path.read_text("utf-8").strip()
-    assert [*found.code] == names
+    assert [*solutions.code] == names
 
 
 @pytest.mark.parametrize("form", ["py:percent", "py:light", "py:hydrogen"])
@@ -154,60 +151,49 @@ def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
     assert not found.own
 
 
-def steps(*texts, **marked):
-    """Return the steps of a notebook of these cells, in a short form."""
-    document = [reading.Cell("code", x) for x in texts]
-    for exercise, text in marked.items():
-        document.append(reading.Cell("code", text, f"gqa-{exercise}"))
-    found = plan.planned(document, "gqa").steps
-    return [
-        x.exercise.partition("-")[2] if isinstance(x, plan.Judge) else x.text
-        for x in found
-    ]
-
-
 CHECK = 'check("gqa-repeat_kv")'
-REST = [x.partition("-")[2] for x in EXERCISES[1:]]
+QUOTED = f's = """\n{CHECK}\n"""\nif s:\n    {CHECK}'
 TWICE = ["repeat_kv = 1", "y = 2", "class repeat_kv: pass"]
+#: The cells, and the steps without those of the other exercises.
 PLACES = {
     "below the cell, where there is no check": (
         ["x = 1", "def repeat_kv(): pass", "y = 2"],
-        ["x = 1", "def repeat_kv(): pass", "repeat_kv", "y = 2"],
+        ["x = 1", "def repeat_kv(): pass", FIRST, "y = 2"],
     ),
-    "below the last cell that defines it": (TWICE, [*TWICE, "repeat_kv"]),
+    "below its own cell, whatever is in it": (
+        ["x = 1", ("y = 2", FIRST), "z = 3"],
+        ["x = 1", "y = 2", FIRST, "z = 3"],
+    ),
+    "below the last cell that defines it": (TWICE, [*TWICE, FIRST]),
     "at its check, between the lines of one cell": (
         [f"repeat_kv = 1\n{CHECK}\ny = 2"],
-        ["repeat_kv = 1", "repeat_kv", "y = 2"],
+        ["repeat_kv = 1", FIRST, "y = 2"],
     ),
     "at its last check": (
         [CHECK, "repeat_kv = 1", CHECK.replace('"', "'"), "y = 2"],
-        ["repeat_kv = 1", "repeat_kv", "y = 2"],
+        ["repeat_kv = 1", FIRST, "y = 2"],
     ),
-    "not at a check in a text, or in a block": (
-        [f's = """\n{CHECK}\n"""\nif s:\n    {CHECK}'],
-        ["repeat_kv", f's = """\n{CHECK}\n"""\nif s:\n    {CHECK}'],
-    ),
+    "not at a check in a text, or in a block": ([QUOTED], [FIRST, QUOTED]),
     "at a check with a comment behind it": (
         [f"{CHECK};  # mine", "y = 2"],
-        ["repeat_kv", "y = 2"],
+        [FIRST, "y = 2"],
     ),
-    "first, where nothing defines it": (["x = 1"], ["repeat_kv", "x = 1"]),
+    "first, where nothing defines it": (["x = 1"], [FIRST, "x = 1"]),
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_an_exercise_is_judged(place):
     given, expected = PLACES[place]
-    found = steps(*given)
-    missing = [x for x in found if x in REST]
-    assert (missing, [x for x in found if x not in REST]) == (REST, expected)
-
-
-def test_an_exercise_without_its_check_is_judged_below_its_own_cell():
-    found = steps("x = 1", repeat_kv="def repeat_kv(): pass", pool_heads="y=2")
-    assert found[:3] == REST[:3]
-    assert found[3:6] == ["x = 1", "def repeat_kv(): pass", "repeat_kv"]
-    assert found[6:] == ["y=2", "pool_heads"]
+    cells = [(x, None) if isinstance(x, str) else x for x in given]
+    document = [reading.Cell("code", *x) for x in cells]
+    found = [
+        x.exercise if isinstance(x, plan.Judge) else x.text
+        for x in plan.planned(document, "gqa").steps
+    ]
+    rest = EXERCISES[1:]
+    assert [x for x in found if x in rest] == rest
+    assert [x for x in found if x not in rest] == expected
 
 
 @pytest.mark.parametrize("call", ["# {}", "_ = {}", "x = 1"])

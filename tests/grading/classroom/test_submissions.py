@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -39,9 +40,6 @@ def table(text):
 
 #: What is found: a name, and a learner.
 FOLDERS = f"""
-a flat folder: in
-    in/bob_05.ipynb in/alice_05.ipynb
-    alice_05.ipynb:alice_05 bob_05.ipynb:bob_05
 nbgrader's: in
     in/bo/ps1/5.ipynb in/ann/ps1/5.ipynb in/ann/ps1/extra/06.py
     ann/ps1/5.ipynb:ann ann/ps1/extra/06.py:ann bo/ps1/5.ipynb:bo
@@ -55,23 +53,20 @@ two weeks: w1 w2
     w1/ann/5.py w1/bo/5.py w2/ann/5.py w2/bo/5.py
     w1/ann/5.py:ann w1/bo/5.py:bo w2/ann/5.py:ann w2/bo/5.py:bo
 files and folders: in
-    in/a/x.ipynb in/b.ipynb in/data/table.csv in/a/figure.png
+    in/a/x.ipynb in/b.ipynb in/data/table.csv in/a/figure.png in/.git/x.py
     b.ipynb:b a/x.ipynb:a
 folders beside a file of another kind: in
     in/bob/05.ipynb in/bob/figure.png in/roster.csv
     bob/05.ipynb:bob
-a file of another kind in a flat folder: in
-    in/bob.ipynb in/zoe.pdf in/xi.ipynb.txt
-    bob.ipynb:bob xi.ipynb.txt:xi zoe.pdf:zoe
+a flat folder, with files of another kind: in
+    in/zoe.pdf in/bob_05.ipynb in/xi.ipynb.txt
+    bob_05.ipynb:bob_05 xi.ipynb.txt:xi zoe.pdf:zoe
 a learner's empty folder: in
     in/a/x.ipynb in/b/essay.pdf in/c/
     a/x.ipynb:a b:b c:c
 caches and hidden files: in
-    in/a/.ipynb_checkpoints/x.py in/a/__pycache__/x.py in/a/X.IPYNB
+    in/a/.ipynb_checkpoints/x.py in/a/__pycache__/x.py in/a/.x.py in/a/X.IPYNB
     a/X.IPYNB:a
-hidden files and folders: in
-    in/a/.x.ipynb in/.git/x.py in/a/y.py
-    a/y.py:a
 equal names: a/x.ipynb b/x.ipynb
     a/x.ipynb b/x.ipynb b/y.ipynb
     a/x.ipynb:a b/x.ipynb:b
@@ -218,20 +213,10 @@ submission_13:
 """
 
 
-@pytest.fixture
-def learners(place):
-    """Make files, and return what is known of each learner."""
-
-    def learners(*files, named=("in",), metadata=None):
-        folder = place(*files)
-        if metadata is not None:
-            path = folder / "in/submission_metadata.yml"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(metadata)
-        paths = [y for x in named for y in sorted(folder.glob(x))]
-        return [(x.learner, x.ids, x.attempt) for x in find(paths)]
-
-    return learners
+def known(named="in"):
+    """Return what is known of each learner."""
+    found = find(sorted(Path.cwd().glob(named)))
+    return [(x.learner, x.ids, x.attempt) for x in found]
 
 
 #: What is found: names, ids and attempts.
@@ -273,16 +258,17 @@ a name of a platform's inside another: in
 
 
 @pytest.mark.parametrize(("named", "files", "expected"), table(NAMES))
-def test_a_platforms_names_are_taken_apart(named, files, expected, learners):
-    found = learners(*files.split("; "), named=(named,))
-    told = (" ".join(map(str, (x, *y, *z))) for x, y, z in found)
+def test_a_platforms_names_are_taken_apart(named, files, expected, place):
+    place(*files.split("; "))
+    told = (" ".join(map(str, (x, *y, *z))) for x, y, z in known(named))
     assert "; ".join(sorted(told)) == expected
 
 
 @pytest.mark.parametrize("named", ["in", "in/submission_1*"])
-def test_gradescopes_metadata_name_the_learners(named, learners):
-    files = [f"in/submission_{x}/x.ipynb" for x in (11, 12, 13)]
-    assert learners(*files, named=(named,), metadata=METADATA) == [
+def test_gradescopes_metadata_name_the_learners(named, place):
+    place(*(f"in/submission_{x}/x.ipynb" for x in (11, 12, 13)))
+    Path("in/submission_metadata.yml").write_text(METADATA)
+    assert known(named) == [
         ("Anna Bell", ("0042", "anna@example.edu"), (11,)),
         ("Bo Chen (7)", ("7",), (12,)),
         ("Bo Chen (8)", ("8",), (12,)),
@@ -293,7 +279,7 @@ def test_gradescopes_metadata_name_the_learners(named, learners):
     assert len({x.name for x in found}) == 4
 
 
-def test_only_text_in_metadata_names_a_learner(learners):
+def test_only_text_in_metadata_names_a_learner(place):
     text = "a0: &a0 [x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}'])}]\n"
         for n in range(1, 12)
@@ -302,9 +288,9 @@ def test_only_text_in_metadata_names_a_learner(learners):
     for n, name in enumerate(names):
         people = f"  :submitters:\n  - :name: {name}\n    :sid: '{n}'\n"
         text += f"submission_{n}:\n{people}"
-    files = [f"in/submission_{n}/x.ipynb" for n in range(5)]
-    found = learners(*files, metadata=text)
-    assert [x[0] for x in found] == ["0", "1", "2", "3", "4"]
+    place(*(f"in/submission_{n}/x.ipynb" for n in range(5)))
+    Path("in/submission_metadata.yml").write_text(text)
+    assert [x[0] for x in known()] == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize(
@@ -312,10 +298,12 @@ def test_only_text_in_metadata_names_a_learner(learners):
     ["a: " + "[" * 200_000, "- " * 200_000, "", "a: \0", "a: [", "&b [*b]"],
     ids=["deep", "deep, in blocks", "nothing", "a null", "half", "a circle"],
 )
-def test_metadata_that_cannot_be_read_are_an_error(text, learners):
+def test_metadata_that_cannot_be_read_are_an_error(text, place):
+    path = place("in/submission_11/x.ipynb") / "in/submission_metadata.yml"
+    path.write_text(text)
     with pytest.raises(ValueError, match="submission_metadata.yml must be "):
-        learners("in/submission_11/x.ipynb", metadata=text)
-    os.remove("in/submission_metadata.yml")
-    os.mkfifo("in/submission_metadata.yml")
+        known()
+    path.unlink()
+    os.mkfifo(path)
     with pytest.raises(ValueError, match="a pipe or a device, not a file"):
         find(["in/../in"])
