@@ -148,10 +148,9 @@ def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
             yield key, ast.Constant(value - 1)
             yield key, ast.Constant(value + 1)
         case ast.UnaryOp(ast.USub(), ast.Constant(value)):
-            if type(value) is int:
-                for axis in (1 - value, -1 - value):
-                    if axis:
-                        yield "axis", ast.Constant(axis)
+            others = (1 - value, -1 - value) if type(value) is int else ()
+            for axis in filter(None, others):
+                yield "axis", ast.Constant(axis)
         case ast.If(_, statements, otherwise):
             for test in (ast.Constant(True), ast.Constant(False)):
                 yield "branch", ast.If(test, statements, otherwise)

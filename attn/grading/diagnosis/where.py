@@ -74,7 +74,7 @@ def _conditions(evidence: Evidence) -> Iterator[str]:
 def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
     """Say which entries, or gradients, are wrong, when some are right."""
     problems, output = shown.problems, shown.outcome.output
-    if problems[0].part.kind == "gradient":
+    if problems[0].part.input:
         inputs = [p.part.input for p in problems]
         zero = [
             p.part.input
@@ -113,11 +113,8 @@ def _indices(evidence: Evidence, shown: Failure) -> Iterator[str]:
         return
     axes, shape = Axes(evidence.exercise), problem.wrong.shape
     letters = axes.of_part(problem.part, shape)
-    comparable = [
-        p
-        for _, p in same_part(evidence, problem)
-        if p.wrong is not None and p.wrong.dim() == len(shape)
-    ]
+    same = [p for _, p in same_part(evidence, problem)]
+    comparable = [p for p in same if p.expected.dim() == len(shape)]
     count = len(comparable)
     are_all = 1 < count == len(evidence.failures)
     everywhere, here = [], []
@@ -149,7 +146,10 @@ def describe_indices(problem: Problem, axis: int, word: str) -> list[str]:
     wrong = problem.wrong
     assert wrong is not None
     n = wrong.shape[axis]
-    at, moved = _at(wrong, axis), _at(wrong | _moved(problem), axis)
+    at, moved = (
+        x.nonzero()[:, axis].unique().tolist()
+        for x in (wrong, wrong | _moved(problem))
+    )
     if n < 2 or len(at) == n or at != moved:
         return []
     noun, of, which = word.partition(" of ")  # "slice of axis 0"
@@ -174,13 +174,6 @@ def describe_indices(problem: Problem, axis: int, word: str) -> list[str]:
         candidates[f"only {numbers}{of}{which}"] = at
     fitting = [text for text, x in candidates.items() if [*x] == at]
     return fitting or [f"{len(at)} of {n} {many}"]
-
-
-def _at(wrong: Tensor, axis: int) -> list[int]:
-    """Return the indices along an axis at which something is wrong."""
-    rest = [k for k in range(wrong.dim()) if k != axis]
-    bad = wrong.any(rest) if rest else wrong
-    return bad.nonzero()[:, 0].tolist()
 
 
 def _moved(problem: Problem) -> Tensor:
