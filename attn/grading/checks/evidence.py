@@ -99,10 +99,9 @@ class Evidence:
     @cached_property
     def passing(self) -> list[int]:
         """The indices of the cases that are right, small inputs first."""
-        ran = range(len(self.outcomes))
         wrong = {f.index for f in self.failures}
-        right = [i for i in ran if i not in wrong]
-        return sorted(right, key=lambda i: input_size(self.oracle.cases[i]))
+        right = {*range(len(self.outcomes))} - wrong
+        return sorted(right, key=lambda i: (input_size(self.case(i)), i))
 
     @cached_property
     def within_rounding(self) -> bool:

@@ -126,10 +126,8 @@ class _Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.see(func)
-        if func in _SPLITS and any(
-            isinstance(x, Tensor)
-            for x in (*args[1:], *(kwargs or {}).values())
-        ):
+        others = (*args[1:], *(kwargs or {}).values())
+        if func in _SPLITS and any(isinstance(x, Tensor) for x in others):
             self.see(Tensor.tolist)  # as good as that
         if self._memory and func in _COPIES:
             self._memory.hold(args[0].numel())

@@ -169,13 +169,12 @@ def refused_syntax(text: str, name: str) -> Flaw | None:
     """
     from triton.compiler.code_generator import CodeGenerator
 
+    # Two kinds of expressions are read as parts of others.
+    known = {*dir(CodeGenerator), "visit_Starred", "visit_FormattedValue"}
     for node in _compiled(ast.parse(text), name):
         kind = type(node).__name__
-        # Some expressions are read as parts of others.
-        is_part = isinstance(node, ast.Starred | ast.FormattedValue)
-        if not isinstance(node, ast.stmt | ast.expr) or is_part:
-            continue
-        if not hasattr(CodeGenerator, f"visit_{kind}"):
+        is_code = isinstance(node, ast.stmt | ast.expr)
+        if is_code and f"visit_{kind}" not in known:
             line = text.splitlines()[node.lineno - 1].strip()
             reason = f"unsupported AST node type: {kind}"
             return Flaw("not_compiled", {"reason": reason, "line": line})

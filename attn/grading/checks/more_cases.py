@@ -150,9 +150,7 @@ class _MoreCases:
         every = [self.exercise.inputs(case) for case in self.cases]
         defaults = self.exercise.defaults
         values = {
-            name: [
-                inputs.get(name, defaults.get(name, ...)) for inputs in every
-            ]
+            name: [x.get(name, defaults.get(name, ...)) for x in every]
             for name in dict.fromkeys(chain(*every))
         }
         # The last tensors first: what is remembered is found by the first.
@@ -270,8 +268,7 @@ class _MoreCases:
                 have = "have their initial values"
                 have = have if names[1:] else "has its initial value"
                 condition = f"{' and '.join(names)} {have}"
-                initial = tuple(names)
-                yield replace(case, condition=condition, initial=initial)
+                yield replace(case, condition=condition, initial=tuple(names))
 
 
 class _FewOperations(TorchFunctionMode):

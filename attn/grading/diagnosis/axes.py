@@ -43,9 +43,8 @@ class Axes:
     def __init__(self, exercise: Exercise) -> None:
         found = documented(exercise.id)
         self._arguments, self._result, self._results = found
-        text = " ".join(
-            str(x) for x in [*self._arguments.values(), self._result]
-        )
+        shapes = [*self._arguments.values(), self._result]
+        text = " ".join(map(str, shapes))
         names = {*self._arguments} & {"query", "scores"}
         self._first = "head" if exercise.launch else "sequence"
         self._tokens = not names and not re.search(r"\bS\b", text)

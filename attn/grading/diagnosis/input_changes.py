@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, permutations
 from typing import Any
@@ -62,9 +63,6 @@ class _Claims:
         self.evidence, self.axes = evidence, Axes(evidence.exercise)
         self.first = min(evidence.failing)
         self.inputs = evidence.with_defaults(self.first)
-        self.tensors = {
-            n: x for n, x in self.inputs.items() if isinstance(x, Tensor)
-        }
 
     def __iter__(self) -> Iterator[Claim]:
         yield from self._scales()
@@ -74,26 +72,17 @@ class _Claims:
         yield from self._exchanged()
         yield from self._weights()
 
-    def _claim(
-        self,
-        key: str,
-        change: Change,
-        rival: Change | None = None,
-        /,
-        **words: str,
-    ) -> Claim:
+    def _claim(self, key: str, change: Change, /, **words: str) -> Claim:
         """Return the claim that a change of the inputs explains a result."""
+        return Claim(kind(key, **words), partial(self._predict, change))
 
-        def predict(change: Change, i: int) -> Outcome | None:
-            evidence, inputs = self.evidence, self.evidence.with_defaults(i)
-            changed = change(i, inputs)
-            if not isinstance(changed, dict):
-                return changed
-            x = evidence.exercise.with_inputs(evidence.case(i), changed)
-            return evidence.reference(i, args=x.args, kwargs=x.kwargs)
-
-        other = rival and partial(predict, rival)
-        return Claim(kind(key, **words), partial(predict, change), other)
+    def _predict(self, change: Change, i: int) -> Outcome | None:
+        evidence = self.evidence
+        changed = change(i, evidence.with_defaults(i))
+        if not isinstance(changed, dict):
+            return changed
+        x = evidence.exercise.with_inputs(evidence.case(i), changed)
+        return evidence.reference(i, args=x.args, kwargs=x.kwargs)
 
     def _scales(self) -> Iterator[Claim]:
         """Yield other scales of the scores, made by a factor on the query."""
@@ -156,8 +145,9 @@ class _Claims:
         def claim(
             key: str, f: Function, rival: Function | None = None, **words: str
         ) -> Claim:
-            other = rival and of_one(rival)
-            return self._claim(key, of_one(f), other, input=name, **words)
+            made = self._claim(key, of_one(f), input=name, **words)
+            other = rival and partial(self._predict, of_one(rival))
+            return replace(made, rival=other)
 
         def exaggerated(f: Function, x: Any) -> Any:
             return f(1.25 * x)
@@ -202,8 +192,10 @@ class _Claims:
                 n: inputs[sources.get(n, n)] for n in inputs
             }
 
-        for a, b in permutations(self.tensors, 2):
-            if self.tensors[a].dtype == self.tensors[b].dtype:
+        inputs = self.inputs.items()
+        dtypes = {n: x.dtype for n, x in inputs if isinstance(x, Tensor)}
+        for a, b in permutations(dtypes, 2):
+            if dtypes[a] == dtypes[b]:
                 one, both = taken_from({a: b}), taken_from({a: b, b: a})
                 yield self._claim("replaced", one, one=a, other=b)
                 if a < b:

@@ -104,12 +104,8 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
         notes = getattr(shown.outcome.error, "__notes__", [])
         first, last = place, [*notes, *sentences][:1]
         label, title, asked = "", "".join(place), "".join(last)
-    details = [
-        *_everything(evidence, shown),
-        *place,
-        *sentences,
-        *_printed(shown),
-    ]
+    details = [*_everything(evidence, shown), *place, *sentences]
+    details += _printed(shown)
     parts = Parts(
         title or what,
         label,
@@ -267,7 +263,6 @@ def _count(lines: Iterable[str]) -> int:
 
 def _fitting(lines: list[str]) -> str:
     """Return the lines that fit, the first ones and the last."""
-    kept = [*lines]
-    while len(kept) > 2 and _count(kept) > _MOST:
-        del kept[-2]
-    return "\n".join(kept)
+    while len(lines) > 2 and _count(lines) > _MOST:
+        del lines[-2]
+    return "\n".join(lines)

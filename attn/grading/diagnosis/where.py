@@ -76,11 +76,8 @@ def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
     problems, output = shown.problems, shown.outcome.output
     if problems[0].part.input:
         inputs = [p.part.input for p in problems]
-        zero = [
-            p.part.input
-            for p in problems
-            if p.wrong is not None and not p.got.any()
-        ]
+        compared = [p for p in problems if p.wrong is not None]
+        zero = [p.part.input for p in compared if not p.got.any()]
         names = first_few(inputs) if len(inputs) > 4 else and_list(inputs)
         some = 0 < len(zero) < len(inputs)
         which = f": none reaches {and_list(zero)}" if some else ""
@@ -89,11 +86,8 @@ def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
     entries = [p.part.entry for p in problems]
     if isinstance(output, tuple | list) and {*map(len, entries)} == {1}:
         returns = evidence.exercise.returns
-        right = [
-            RESULT.at(i).name(returns)
-            for i in range(len(output))
-            if (i,) not in entries
-        ]
+        others = [i for i in range(len(output)) if (i,) not in entries]
+        right = [RESULT.at(i).name(returns) for i in others]
         verb = "is" if len(right) == 1 else "are"
         if right:
             yield f"{and_list(right)} {verb} right."
@@ -101,8 +95,7 @@ def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
 
 def _shapes_seen(shown: Failure) -> Iterator[str]:
     """Say which shapes met in the line that raised an error."""
-    shapes = shown.outcome.shapes_seen
-    if shown.outcome.error is not None and shapes:
+    if shapes := shown.outcome.shapes_seen:
         yield "There: " + ", ".join(f"{n} {x}" for n, x in shapes.items())
 
 
