@@ -50,7 +50,7 @@ def input_changes(evidence: Evidence) -> Iterator[Claim]:
     """
     if all(
         f.problem.kind in ("value", "nan", "shape")
-        and f.problem.part.kind == "result"
+        and not f.problem.part.input
         for f in evidence.failures
     ):
         yield from _Claims(evidence)
