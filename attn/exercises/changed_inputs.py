@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from attn.exercises.case import Case
-
 LENGTH = 130  # at least: tables of 64 and of 128 rows are too short
 _MOST = 40_000  # elements of an input
-
-
-def with_inputs(
-    case: Case, names: Iterable[str], inputs: Mapping[str, Any]
-) -> Case:
-    """Return a case with these inputs in place of its own.
-
-    Args:
-        case: the case.
-        names: of its positional arguments; one that is left out, and all
-            after it, are given by name.
-        inputs: all of them, by name.
-    """
-    positional = list(takewhile(inputs.__contains__, names))
-    args = tuple(inputs[name] for name in positional)
-    rest = {n: x for n, x in inputs.items() if n not in positional}
-    return replace(case, args=args, kwargs=rest)
 
 
 def longer_inputs(

@@ -10,9 +10,10 @@ import importlib
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import takewhile
 from textwrap import wrap
 from typing import Any
 
@@ -177,6 +178,25 @@ class Exercise:
         """Return a case's inputs by the names that the task gives."""
         names = self.input_names(case)
         return {**dict(zip(names, case.args, strict=True)), **case.kwargs}
+
+    def with_inputs(self, case: Case, inputs: Mapping[str, Any]) -> Case:
+        """Return a case with these inputs, all by name, in place of its own.
+
+        A positional one that is left out, and all after it, are given by name.
+        """
+        names = self.input_names(case)
+        positional = list(takewhile(inputs.__contains__, names))
+        args = tuple(inputs[name] for name in positional)
+        rest = {n: x for n, x in inputs.items() if n not in positional}
+        return replace(case, args=args, kwargs=rest)
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The arguments that may be left out, and what they are then."""
+        parameters = self.parameters.values()
+        return {
+            x.name: x.default for x in parameters if x.default is not x.empty
+        }
 
     def generate(self, seed: int) -> list[Case]:
         """Draw the cases of one seed, and derive those of ``also``."""

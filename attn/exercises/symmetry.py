@@ -45,11 +45,8 @@ def dials(exercise: Exercise, cases: Iterable[Case]) -> dict[str, set[float]]:
     """
     found: dict[str, set[float]] = {}
     for case in cases:
-        inputs = {
-            name: parameter.default
-            for name, parameter in exercise.parameters.items()
-        }
-        inputs |= {**(case.init or {}), **exercise.inputs(case)}
+        inputs = {**exercise.defaults, **(case.init or {})}
+        inputs |= exercise.inputs(case)
         for name, x in inputs.items():
             if isinstance(x, int | float) and not isinstance(x, bool):
                 found.setdefault(name, set()).add(x)

@@ -62,7 +62,8 @@ class Clock:
             self._read()
 
     def _tick(self, _signal: int, frame: FrameType | None) -> None:
-        if _is_importing(frame):
+        files = (x.f_code.co_filename for x, _ in traceback.walk_stack(frame))
+        if "<frozen importlib._bootstrap>" in files:
             self._last = _now()
             return
         self._read()
@@ -81,8 +82,3 @@ class Clock:
 
 def _now() -> tuple[float, float]:
     return time.thread_time(), time.monotonic()
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    files = (x.f_code.co_filename for x, _ in traceback.walk_stack(frame))
-    return "<frozen importlib._bootstrap>" in files

@@ -30,12 +30,10 @@ class Part:
     """Name the part of an outcome that is compared.
 
     Args:
-        kind: ``result``, or ``gradient`` with respect to an input.
-        input: the name of that input, or of a parameter.
+        input: of a gradient, the name of the input, or of the parameter.
         entry: the indices and keys that lead to an entry of the result.
     """
 
-    kind: Literal["result", "gradient"] = "result"
     input: str = ""
     entry: tuple[Any, ...] = ()
 
@@ -50,7 +48,7 @@ class Part:
             returns: what the task calls the parts of a result.
         """
         first, *rest = self.entry or ("",)
-        if self.kind == "gradient":
+        if self.input:
             start, rest = f"the gradient of {self.input}", [*self.entry]
         elif isinstance(first, int):
             known = returns[first : first + 1]
@@ -143,9 +141,8 @@ def alike(a: Any, b: Any, rtol: float = 1e-5, floor: float = 1e-30) -> bool:
 
     def limit(right: _Right) -> float:
         x = right.expected
-        return max(4.0 * torch.finfo(x.dtype).eps, rtol) * max(
-            max_abs(x), floor
-        )
+        part = max(4.0 * torch.finfo(x.dtype).eps, rtol)
+        return part * max(max_abs(x), floor)
 
     return not any(_differences(a, _Right(b, b), RESULT, limit))
 
@@ -274,7 +271,7 @@ def _compare_tensors(got: Any, right: _Right, limit: _Limit) -> Problem | None:
     if torch.equal(got, expected):
         return None
     if not expected.is_floating_point():
-        return _value_problem(got != expected, got, expected)
+        return _compare_elements(got, expected, 0.0)
     right = right._replace(exact=right.exact.double())
     return _compare_elements(got.double(), right.exact, limit(right))
 
@@ -286,14 +283,10 @@ def _compare_elements(
     wrong = ~torch.isclose(got, exact, 0.0, limit, equal_nan=True)
     if not wrong.any():
         return None
-    nan = wrong & got.isnan()
+    kind, message, nan = "value", "differs", wrong & got.isnan()
     if nan.any():
-        return Problem("nan", "has NaN", got=got, expected=exact, wrong=nan)
-    return _value_problem(wrong, got, exact)
-
-
-def _value_problem(wrong: Tensor, got: Tensor, expected: Tensor) -> Problem:
-    return Problem("value", "differs", got=got, expected=expected, wrong=wrong)
+        kind, message, wrong = "nan", "has NaN", nan
+    return Problem(kind, message, got=got, expected=exact, wrong=wrong)
 
 
 def _not_a(

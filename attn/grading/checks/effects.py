@@ -141,17 +141,17 @@ class Generators:
         self._numpy = get_bit_generator()
         set_bit_generator(_NUMPY)
         ctypes.memmove(_MEMORY, _FRESH, len(_FRESH))
+        self.seed()
         self._now = _states()
         return self
 
     def seed(self) -> None:
-        """Seed what CPUs draw from.
+        """Seed what CPUs draw from, which is then as it was at the start.
 
         ``torch.manual_seed`` also notes where it was called, for each kind
         of accelerator: that is half the time of making a module.
         """
         torch.default_generator.manual_seed(_SEED)
-        self._now = {**self._now, "PyTorch": _torch_state()}
 
     def changed(self) -> frozenset[Library]:
         """Return which were drawn from, or seeded, since the last time."""
@@ -167,8 +167,5 @@ class Generators:
 def _states() -> dict[Library, Any]:
     numpy = get_bit_generator(), bytes(_MEMORY)
     python = random.getstate()
-    return {"PyTorch": _torch_state(), "Python": python, "NumPy": numpy}
-
-
-def _torch_state() -> bytes:
-    return torch.get_rng_state().numpy().tobytes()
+    own = torch.get_rng_state().numpy().tobytes()
+    return {"PyTorch": own, "Python": python, "NumPy": numpy}

@@ -155,7 +155,7 @@ def _wrong_numbers(
             outcome.grads.get(path),
             right,
             exact.grads[path],
-            Part("gradient", input_name(path, names)),
+            Part(input_name(path, names)),
             noise=1e-5 * largest if cancels else 0.0,
             perturbed=perturbed and perturbed.grads[path],
         )

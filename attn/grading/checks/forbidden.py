@@ -126,10 +126,8 @@ class _Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.see(func)
-        if func in _SPLITS and any(
-            isinstance(x, Tensor)
-            for x in (*args[1:], *(kwargs or {}).values())
-        ):
+        others = (*args[1:], *(kwargs or {}).values())
+        if func in _SPLITS and any(isinstance(x, Tensor) for x in others):
             self.see(Tensor.tolist)  # as good as that
         if self._memory and func in _COPIES:
             self._memory.hold(args[0].numel())
@@ -236,9 +234,10 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
         parts = vars(item).values() if isinstance(item, type) else [item]
         for name, value in chain(*map(names_read, parts)):
             home, value = _home(value), _plain(value)
-            if home == module and not _among(value, helpers):
+            if home == module and not any(value is x for x in helpers):
                 helpers.append(value)
-            if home.partition(".")[0] != "attn" or _among(value, supplied):
+            is_supplied = any(value is x for x in supplied)
+            if is_supplied or home.partition(".")[0] != "attn":
                 continue
             # An earlier exercise's reference is there because check put it.
             whose = getattr(value, "__attn_reference__", exercise.id)
@@ -279,7 +278,3 @@ def _home(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """Return the function of a kernel; anything else as it is."""
     return function_of(value) if is_kernel(value) else value
-
-
-def _among(value: Any, others: list[Any]) -> bool:
-    return any(value is x for x in others)

@@ -218,6 +218,4 @@ def unchanged(x: Tensor, y: Tensor) -> bool:
     """Return whether a tensor is unchanged, NaN included."""
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
-    return torch.equal(x, y) or torch.allclose(
-        x, y, rtol=0.0, atol=0.0, equal_nan=True
-    )
+    return torch.equal(x, y) or torch.allclose(x, y, 0.0, 0.0, equal_nan=True)

@@ -144,7 +144,9 @@ def refusal(function: Any, record: dict[str, Any]) -> Flaw | None:
         said = _said(text, job)
     except (OSError, RuntimeError, TimeoutExpired):
         return refused_syntax(text, name)
-    return _not_compiled(*said) if said else None
+    if said:
+        return Flaw("not_compiled", {"reason": said[0], "line": said[1]})
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -152,11 +154,6 @@ def _said(text: str, job: str) -> list[str] | None:
     """Return what the front end says of a text, once for each."""
     name, types, constants = json.loads(job)
     return read_by_compiler(text, name, types, constants, LIMIT)
-
-
-def _not_compiled(reason: str, line: str) -> Flaw:
-    """Return Triton's sentence, and the learner's line."""
-    return Flaw("not_compiled", {"reason": reason, "line": line})
 
 
 def refused_syntax(text: str, name: str) -> Flaw | None:
@@ -172,15 +169,15 @@ def refused_syntax(text: str, name: str) -> Flaw | None:
     """
     from triton.compiler.code_generator import CodeGenerator
 
+    # Two kinds of expressions are read as parts of others.
+    known = {*dir(CodeGenerator), "visit_Starred", "visit_FormattedValue"}
     for node in _compiled(ast.parse(text), name):
         kind = type(node).__name__
-        # Some expressions are read as parts of others.
-        is_part = isinstance(node, ast.Starred | ast.FormattedValue)
-        if not isinstance(node, ast.stmt | ast.expr) or is_part:
-            continue
-        if not hasattr(CodeGenerator, f"visit_{kind}"):
+        is_code = isinstance(node, ast.stmt | ast.expr)
+        if is_code and f"visit_{kind}" not in known:
             line = text.splitlines()[node.lineno - 1].strip()
-            return _not_compiled(f"unsupported AST node type: {kind}", line)
+            reason = f"unsupported AST node type: {kind}"
+            return Flaw("not_compiled", {"reason": reason, "line": line})
     return None
 
 

@@ -8,7 +8,6 @@ only.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attn.exercises.case import Case
-from attn.exercises.changed_inputs import LENGTH, longer_inputs, with_inputs
+from attn.exercises.changed_inputs import LENGTH, longer_inputs
 from attn.exercises.conditions import typical
 from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import alike
@@ -39,7 +38,6 @@ LONGER = "it is called again, with a longer input"
 #: Inputs that are results of others, in the book's words: with one of those
 #: changed alone, or all of them longer, right answers differ.
 _RESULTS = {"out", "lse", "delta"}
-_EMPTY = inspect.Parameter.empty
 _PLAIN = bool | int | float | str | torch.dtype | None
 
 
@@ -124,7 +122,8 @@ class _MoreCases:
             yield _after(before, other, says)
         for case, other in chosen if is_class else ():
             says = f"it is in {'eval' if case.train else 'training'} mode"
-            switched = _after((case,), other, says, train=not case.train)
+            other = replace(other, train=not case.train)
+            switched = _after((case,), other, says)
             if not self.reference(switched).random_used:
                 yield switched
 
@@ -149,8 +148,9 @@ class _MoreCases:
         alone.
         """
         every = [self.exercise.inputs(case) for case in self.cases]
+        defaults = self.exercise.defaults
         values = {
-            name: [inputs.get(name, self._default(name)) for inputs in every]
+            name: [x.get(name, defaults.get(name, ...)) for x in every]
             for name in dict.fromkeys(chain(*every))
         }
         # The last tensors first: what is remembered is found by the first.
@@ -185,7 +185,7 @@ class _MoreCases:
         elements of its own; or, of a function of numbers, another value for
         an argument that may be left out, which no other number restricts.
         """
-        default = self._default(name)
+        default = self.exercise.defaults.get(name, ...)
         plain = {repr(x): x for x in values if isinstance(x, _PLAIN)}
         for seen, case in pairs:
             inputs = self.exercise.inputs(case)
@@ -195,16 +195,12 @@ class _MoreCases:
             elif isinstance(own, _PLAIN):
                 others = [x for key, x in plain.items() if key != repr(own)]
             for value in others:
-                names = self.exercise.input_names(case)
-                changed = with_inputs(case, names, {**inputs, name: value})
+                new = {**inputs, name: value}
+                changed = self.exercise.with_inputs(case, new)
                 if _has_tensors(inputs):
                     yield case, changed
-                elif default is not _EMPTY:
+                elif default is not ...:
                     yield changed, case
-
-    def _default(self, name: str) -> Any:
-        parameter = self.exercise.parameters.get(name)
-        return parameter.default if parameter else _EMPTY
 
     # --- a longer input ------------------------------------------------------
 
@@ -215,8 +211,7 @@ class _MoreCases:
                 inputs = longer_inputs(self.exercise.inputs(other), least)
                 if inputs is None:
                     continue
-                names = self.exercise.input_names(other)
-                longer = with_inputs(other, names, inputs)
+                longer = self.exercise.with_inputs(other, inputs)
                 longer = _after((case,), longer, LONGER)
                 with _FewOperations():
                     right = self._right(longer)
@@ -273,8 +268,7 @@ class _MoreCases:
                 have = "have their initial values"
                 have = have if names[1:] else "has its initial value"
                 condition = f"{' and '.join(names)} {have}"
-                initial = tuple(names)
-                yield replace(case, condition=condition, initial=initial)
+                yield replace(case, condition=condition, initial=tuple(names))
 
 
 class _FewOperations(TorchFunctionMode):
@@ -291,11 +285,8 @@ class _FewOperations(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _after(
-    before: tuple[Case, ...], case: Case, condition: str, **others: Any
-) -> Case:
-    others |= {"before": before, "max_live": None}
-    return replace(case, condition=condition, **others)
+def _after(before: tuple[Case, ...], case: Case, condition: str) -> Case:
+    return replace(case, before=before, condition=condition, max_live=None)
 
 
 def _is_limited(case: Case) -> bool:

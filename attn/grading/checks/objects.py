@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -119,9 +119,14 @@ def _load(module: Any, case: Case) -> None:
         wrong.append(f"the task does not have {', '.join(extra.values())}")
     if wrong:
         raise WrongParameters("; ".join(wrong), extra, missing)
-    if names := _shared(module, needs):
-        text = f"{' and '.join(names)} are one and the same parameter"
-        raise WrongParameters(text, shared=names)
+    by_id: dict[int, list[str]] = {}
+    for name, x in module.named_parameters(remove_duplicate=False):
+        if name in needs:
+            by_id.setdefault(id(x), []).append(name)
+    for names in by_id.values():
+        if len(names) > 1:
+            text = f"{' and '.join(names)} are one and the same parameter"
+            raise WrongParameters(text, shared=names)
     dtypes = {x.dtype for x in state.values()}
     tensors = [*module.parameters(), *module.buffers()]
     now = {x.dtype for x in tensors if x.is_floating_point()}
@@ -130,15 +135,6 @@ def _load(module: Any, case: Case) -> None:
     # Copies: a method of the learner's may keep them, or write into them.
     loaded = {n: x.clone() for n, x in state.items() if n not in case.initial}
     module.load_state_dict(loaded, strict=False)
-
-
-def _shared(module: nn.Module, names: Container[str]) -> list[str]:
-    """Return the names of a parameter that has several of these names."""
-    by_id: dict[int, list[str]] = {}
-    for name, x in module.named_parameters(remove_duplicate=False):
-        if name in names:
-            by_id.setdefault(id(x), []).append(name)
-    return next((x for x in by_id.values() if len(x) > 1), [])
 
 
 def held_memory(root: nn.Module) -> dict[int, int]:

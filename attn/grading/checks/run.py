@@ -98,7 +98,6 @@ def run(
             (clock or Clock()).running(),
         ):
             warnings.simplefilter("ignore")
-            generators.seed()
             callee = make(partial(launch, answer) if launch else answer, case)
             call = callee.call
             generators.seed()

@@ -29,7 +29,8 @@ from attn.grading.checks.inputs import named_tensors
 _WORDS = {"B": "sequence", "N": "row", "rows": "row", "H": "head"}
 _WORDS |= {"Hkv": "key head", "L": "query", "S": "key", "S_i": "key"}
 _WORDS |= {"D": "feature", "Dv": "feature", "E": "feature"}
-_WORDS |= {"columns": "column", "R": "feature"}
+_WORDS |= {"columns": "column", "R": "feature", "Hkv * n_rep": "head"}
+_WORDS |= {"D / 2": "pair", "R / 2": "pair"}
 
 
 class Axes:
@@ -42,9 +43,8 @@ class Axes:
     def __init__(self, exercise: Exercise) -> None:
         found = documented(exercise.id)
         self._arguments, self._result, self._results = found
-        text = " ".join(
-            str(x) for x in [*self._arguments.values(), self._result]
-        )
+        shapes = [*self._arguments.values(), self._result]
+        text = " ".join(map(str, shapes))
         names = {*self._arguments} & {"query", "scores"}
         self._first = "head" if exercise.launch else "sequence"
         self._tokens = not names and not re.search(r"\bS\b", text)
@@ -103,10 +103,6 @@ class Axes:
             return "query" if axis == letters.index(letter) else "key"
         if letter in _WORDS:
             return _WORDS[letter]
-        if "/ 2" in letter:
-            return "pair"
-        if "n_rep" in letter:
-            return "head"
         if "*" in letter:
             return "feature" if axis == len(letters) - 1 > 0 else "row"
         if not any(letters):
@@ -179,8 +175,13 @@ def _of_inputs(names: list[str], inputs: dict[str, Any]) -> Iterator[str]:
     for name in names:
         is_given = inputs.get(name) is not None
         yield f"{name} is given" if is_given else f"{name} is not given"
-    first = (x.dim() for x in inputs.values() if isinstance(x, Tensor))
-    count = next(first, 0)
+    count = count_axes(inputs)
     for n in range(1, count + 1):
         axes = "1 axis" if n == 1 else f"{n} axes"
         yield _MORE_AXES + axes if n < count else f"the first input has {axes}"
+
+
+def count_axes(inputs: Mapping[str, Any]) -> int:
+    """Return how many axes the first tensor has; 0 if there is none."""
+    tensors = (x for x in inputs.values() if isinstance(x, Tensor))
+    return next((x.dim() for x in tensors), 0)

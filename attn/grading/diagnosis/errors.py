@@ -6,13 +6,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.inputs import Once, named_tensors
 from attn.grading.checks.more_cases import LONGER
 from attn.grading.checks.result import NoGradient
+from attn.grading.diagnosis.axes import count_axes
 from attn.grading.diagnosis.kinds import Test, Words
 
 
@@ -114,18 +113,13 @@ def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
     if match and re.search(r"\.(shape|size\(\))", line):
         return {"count": match[1]}
     right, wrong = (
-        {_count_axes(evidence, i) for i in cases}
+        {count_axes(evidence.inputs(i)) for i in cases}
         for cases in (evidence.passing, evidence.failing)
     )
     if len(right) != 1 or right & wrong or len(evidence.passing) < 2:
         return None
     (count,) = right
     return {"count": str(count)} if min(wrong) < count < max(wrong) else None
-
-
-def _count_axes(evidence: Evidence, i: int) -> int:
-    inputs = evidence.inputs(i).values()
-    return next((x.dim() for x in inputs if isinstance(x, Tensor)), 0)
 
 
 def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
@@ -136,17 +130,15 @@ def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     return {"dtype": names[half[1]]} if half and lacks else None
 
 
-def other_names(evidence: Evidence, failure: Failure) -> Words | None:
+def _other_names(extra: list[str], missing: list[str]) -> Words | None:
     """The parameters have names of their own."""
-    extra, missing = _parameters(failure)
     if not extra or len(extra) != len(missing):
         return None
     return {"has": ", ".join(extra), "needs": ", ".join(missing)}
 
 
-def extra_parameters(evidence: Evidence, failure: Failure) -> Words | None:
+def _extra(extra: list[str], missing: list[str]) -> Words | None:
     """There are parameters that the task does not have."""
-    extra, missing = _parameters(failure)
     return {"names": ", ".join(extra)} if extra and not missing else None
 
 
@@ -176,9 +168,8 @@ def no_gradient(evidence: Evidence, failure: Failure) -> Words | None:
     if isinstance(failure.outcome.error, NoGradient):
         return {"inputs": "any input"}
     for problem in failure.problems:
-        if problem.part.kind != "gradient":
-            return None
-        if problem.got is None or problem.got.any() or problem.wrong is None:
+        is_gradient = problem.part.input and problem.wrong is not None
+        if not is_gradient or problem.got.any():
             return None
     return {"inputs": " and ".join(p.part.input for p in failure.problems)}
 
@@ -216,8 +207,8 @@ KINDS: dict[str, Test] = {
     "no_super": lambda e, f: "before Module.__init__() call" in _error(f),
     "extra_bias": lambda e, f: _biases(*_parameters(f)),
     "no_bias": lambda e, f: _biases(*reversed(_parameters(f))),
-    "other_names": other_names,
-    "extra_parameters": extra_parameters,
+    "other_names": lambda e, f: _other_names(*_parameters(f)),
+    "extra_parameters": lambda e, f: _extra(*_parameters(f)),
     "one_parameter": lambda e, f: bool(getattr(f.outcome.error, "shared", ())),
     "numpy_and_gradients": lambda e, f: "Can't call numpy() on" in _error(f),
     "signature": signature,

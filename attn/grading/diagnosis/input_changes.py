@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, permutations
 from typing import Any
@@ -29,13 +30,11 @@ Inputs = dict[str, Any]
 #: and so claims nothing.
 Change = Callable[[int, Inputs], Inputs | Outcome | None]
 
-#: The key of a kind, words of its blanks, the function of an input, a rival.
-Computed = tuple[
-    str, dict[str, str], Callable[[Any], Any], Callable[[Any], Any] | None
-]
+Function = Callable[[Any], Any]
+"""Takes one tensor or number, where it is given, and returns another."""
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-_FORMULAS: dict[str, Callable[[Any], Any]] = {
+_FORMULAS: dict[str, Function] = {
     "1 / {}": lambda x: 1 / x,
     "-{}": lambda x: -x,
     "2 * {}": lambda x: 2 * x,
@@ -51,7 +50,7 @@ def input_changes(evidence: Evidence) -> Iterator[Claim]:
     """
     if all(
         f.problem.kind in ("value", "nan", "shape")
-        and f.problem.part.kind == "result"
+        and not f.problem.part.input
         for f in evidence.failures
     ):
         yield from _Claims(evidence)
@@ -64,39 +63,26 @@ class _Claims:
         self.evidence, self.axes = evidence, Axes(evidence.exercise)
         self.first = min(evidence.failing)
         self.inputs = evidence.with_defaults(self.first)
-        self.tensors = {
-            n: x for n, x in self.inputs.items() if isinstance(x, Tensor)
-        }
 
     def __iter__(self) -> Iterator[Claim]:
         yield from self._scales()
         yield from self._optional()
         for name, x in self.inputs.items():
-            for key, words, f, rival in self._functions(name, x):
-                other = rival and _of_one(name, rival)
-                change = _of_one(name, f)
-                yield self._claim(key, change, other, input=name, **words)
+            yield from self._functions(name, x)
         yield from self._exchanged()
         yield from self._weights()
 
-    def _claim(
-        self,
-        key: str,
-        change: Change,
-        rival: Change | None = None,
-        /,
-        **words: str,
-    ) -> Claim:
+    def _claim(self, key: str, change: Change, /, **words: str) -> Claim:
         """Return the claim that a change of the inputs explains a result."""
+        return Claim(kind(key, **words), partial(self._predict, change))
 
-        def predict(change: Change, i: int) -> Outcome | None:
-            changed = change(i, self.evidence.with_defaults(i))
-            if isinstance(changed, dict):
-                return self.evidence.reference_on(i, changed)
+    def _predict(self, change: Change, i: int) -> Outcome | None:
+        evidence = self.evidence
+        changed = change(i, evidence.with_defaults(i))
+        if not isinstance(changed, dict):
             return changed
-
-        other = rival and partial(predict, rival)
-        return Claim(kind(key, **words), partial(predict, change), other)
+        x = evidence.exercise.with_inputs(evidence.case(i), changed)
+        return evidence.reference(i, args=x.args, kwargs=x.kwargs)
 
     def _scales(self) -> Iterator[Claim]:
         """Yield other scales of the scores, made by a factor on the query."""
@@ -122,10 +108,7 @@ class _Claims:
         """Yield optional inputs left out, and other defaults."""
         given = self.evidence.inputs
         used = {n for i in self.evidence.failing for n in given(i)}
-        parameters = self.evidence.exercise.parameters.values()
-        optional = {
-            p.name: p.default for p in parameters if p.default is not p.empty
-        }
+        optional = self.evidence.exercise.defaults
 
         def without(*names: str) -> Change:
             return lambda i, inputs: {
@@ -148,7 +131,7 @@ class _Claims:
                         other = with_default(name, x)
                         yield self._claim("default", other, **words)
 
-    def _functions(self, name: str, x: Any) -> Iterator[Computed]:
+    def _functions(self, name: str, x: Any) -> Iterator[Claim]:
         """Yield what one input may be replaced by.
 
         Where only the larger of two numbers counts, any formula that makes
@@ -156,7 +139,17 @@ class _Claims:
         equal weights the first key is the only one, and the last is.
         """
 
-        def exaggerated(f: Callable[[Any], Any], x: Any) -> Any:
+        def of_one(function: Function) -> Change:
+            return lambda i, inputs: {**inputs, name: function(inputs[name])}
+
+        def claim(
+            key: str, f: Function, rival: Function | None = None, **words: str
+        ) -> Claim:
+            made = self._claim(key, of_one(f), input=name, **words)
+            other = rival and partial(self._predict, of_one(rival))
+            return replace(made, rival=other)
+
+        def exaggerated(f: Function, x: Any) -> Any:
             return f(1.25 * x)
 
         def zeroed(axis: int, at: int, x: Tensor) -> Tensor:
@@ -166,35 +159,30 @@ class _Claims:
 
         if type(x) is int:
             for text, step in (("one less", -1), ("one more", 1)):
-                yield (
-                    "counted",
-                    {"step": text},
-                    partial(operator.add, step),
-                    None,
-                )
+                yield claim("counted", partial(operator.add, step), step=text)
         is_tensor = isinstance(x, Tensor)
         is_float = x.is_floating_point() if is_tensor else type(x) is float
         for formula, f in _FORMULAS.items() if is_float else ():
-            words = {"form": formula.format(name)}
-            yield "computed_with", words, f, partial(exaggerated, f)
+            form, rival = formula.format(name), partial(exaggerated, f)
+            yield claim("computed_with", f, rival, form=form)
         if not is_tensor:
             return
         is_bool = x.dtype == torch.bool
         if is_bool:
-            yield "inverted", {}, torch.logical_not, None
+            yield claim("inverted", torch.logical_not)
         letters = self.axes.of_input(name, x.shape)
         for axis in range(-1, -x.dim() - 1, -1):
-            words = {"word": self.axes.word(letters, x.dim() + axis)}
+            word = self.axes.word(letters, x.dim() + axis)
             last, first = partial(zeroed, axis, -1), partial(zeroed, axis, 0)
             if is_float or is_bool:
-                yield "left_out", {**words, "which": "last"}, last, first
-                yield "left_out", {**words, "which": "first"}, first, last
+                yield claim("left_out", last, first, word=word, which="last")
+                yield claim("left_out", first, last, word=word, which="first")
             for step in (1, -1):
                 moved = partial(torch.roll, shifts=step, dims=axis)
-                yield "shifted", words, moved, None
+                yield claim("shifted", moved, word=word)
             if axis < -1:
                 swap = partial(torch.transpose, dim0=axis, dim1=axis + 1)
-                yield "transposed", {}, swap, None
+                yield claim("transposed", swap)
 
     def _exchanged(self) -> Iterator[Claim]:
         """Yield one input in the place of another, and two exchanged."""
@@ -204,8 +192,10 @@ class _Claims:
                 n: inputs[sources.get(n, n)] for n in inputs
             }
 
-        for a, b in permutations(self.tensors, 2):
-            if self.tensors[a].dtype == self.tensors[b].dtype:
+        inputs = self.inputs.items()
+        dtypes = {n: x.dtype for n, x in inputs if isinstance(x, Tensor)}
+        for a, b in permutations(dtypes, 2):
+            if dtypes[a] == dtypes[b]:
                 one, both = taken_from({a: b}), taken_from({a: b, b: a})
                 yield self._claim("replaced", one, one=a, other=b)
                 if a < b:
@@ -235,8 +225,3 @@ class _Claims:
         for a, b in permutations(maps, 2):
             one = taken_from({a: b})
             yield self._claim("weights_shared", one, one=a, other=b)
-
-
-def _of_one(name: str, function: Callable[[Any], Any]) -> Change:
-    """Return a change of one tensor or number, where it is given."""
-    return lambda i, inputs: {**inputs, name: function(inputs[name])}

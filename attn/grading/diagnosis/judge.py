@@ -86,8 +86,7 @@ def judge(
             return _flawed(flaw) if flaw else Verdict(True)
         condition = wrong[0].case.condition
         if isinstance(wrong[0].outcome.error, NotImplementedError):
-            hint = f'hint("{exercise.id}") gives a hint.'
-            message = f"{_NOT_WRITTEN} {hint}"
+            message = f'{_NOT_WRITTEN} hint("{exercise.id}") gives a hint.'
             return Verdict(False, message, condition=condition, written=False)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
@@ -188,8 +187,7 @@ def _solutions(path: Path) -> ModuleType:
     name = f"solutions.{path.stem}"
     if name not in sys.modules:
         spec = spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{path} must be a Python file")
+        assert spec and spec.loader
         # Triton looks a kernel's module up by its name.
         sys.modules[name] = module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])

@@ -48,16 +48,13 @@ def mutants(exercise: Exercise) -> Iterator[Mutant]:
     names["range"] = _short_range
     for loop in [x for x in ast.walk(tree) if isinstance(x, ast.While)]:
         loop.body[:0] = ast.parse("_turn()").body  # a change may be endless
-    places = [
-        (parent, *place)
-        for parent in ast.walk(tree)
-        for field, value in ast.iter_fields(parent)
-        for place in (
-            [(value, at, x) for at, x in enumerate(value)]
-            if isinstance(value, list)
-            else [(vars(parent), field, value)]
-        )
-    ]
+    places: list[tuple[ast.AST, Any, Any, Any]] = []
+    for parent in ast.walk(tree):
+        for field, value in ast.iter_fields(parent):
+            if isinstance(value, list):
+                places += [(parent, value, *x) for x in enumerate(value)]
+            else:
+                places.append((parent, vars(parent), field, value))
     for parent, holder, at, node in places:
         if not isinstance(node, ast.AST) or _is_sign(parent, node):
             continue
@@ -148,10 +145,9 @@ def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
             yield key, ast.Constant(value - 1)
             yield key, ast.Constant(value + 1)
         case ast.UnaryOp(ast.USub(), ast.Constant(value)):
-            if type(value) is int:
-                for axis in (1 - value, -1 - value):
-                    if axis:
-                        yield "axis", ast.Constant(axis)
+            others = (1 - value, -1 - value) if type(value) is int else ()
+            for axis in filter(None, others):
+                yield "axis", ast.Constant(axis)
         case ast.If(_, statements, otherwise):
             for test in (ast.Constant(True), ast.Constant(False)):
                 yield "branch", ast.If(test, statements, otherwise)

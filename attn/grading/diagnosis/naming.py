@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Literal
@@ -63,22 +64,18 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
     A result that no operation can look into has no name.
     """
-    try:
-        return _diagnosis(evidence)
-    except (RuntimeError, TypeError, ValueError, IndexError):
-        return Diagnosis()
-
-
-def _diagnosis(evidence: Evidence) -> Diagnosis:
     error = evidence.failures[0].outcome.error
     if isinstance(error, Forbidden):
         return Diagnosis((kind(error.kind),))
     if isinstance(error, OutOfTime | NotImplementedError):
         return Diagnosis()
-    for source in (_listed, _recognised, _other_input, _mutants):
-        if names := source(evidence):
-            return Diagnosis(tuple(names))
-    return Diagnosis(tuple(_in_first_condition(evidence)), everywhere=False)
+    with suppress(RuntimeError, TypeError, ValueError, IndexError):
+        for source in (_listed, _recognised, _other_input, _mutants):
+            if names := source(evidence):
+                return Diagnosis(tuple(names))
+        names = _in_first_condition(evidence)
+        return Diagnosis(tuple(names), everywhere=False)
+    return Diagnosis()
 
 
 def _recognised(evidence: Evidence) -> Sequence[Name]:
@@ -140,8 +137,12 @@ def _true(evidence: Evidence, claims: Iterable[Claim]) -> Iterator[Name]:
 
 
 #: Of a case that lacks an input, a size, an axis or a place, or has another.
-_DOES_NOT_APPLY = (
-    *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError),
+_LACKING = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
 )
 
 
@@ -154,10 +155,9 @@ def _agrees(
     is rounded in another way.
     """
     for i in cases:
-        try:
+        predicted = None
+        with suppress(*_LACKING):
             predicted = predict(i)
-        except _DOES_NOT_APPLY:
-            predicted = None
         if predicted is None and i not in evidence.failing:
             continue
         observed = [evidence.outcomes[i]]
@@ -197,7 +197,7 @@ def _in_first_condition(evidence: Evidence) -> Sequence[Name]:
 
     The one that explains most wrong cases; or several that explain as many.
     """
-    first = evidence.failures[0].case.condition
+    first, oracle = evidence.failures[0].case.condition, evidence.oracle
     ran = range(len(evidence.outcomes))
     cases = [i for i in ran if evidence.case(i).condition == first]
     # A few elements prove nothing; nor does NaN, which any may give.
@@ -212,7 +212,10 @@ def _in_first_condition(evidence: Evidence) -> Sequence[Name]:
         x: sum(_is_made(evidence, x, i) for i in evidence.failing)
         for x in evidence.exercise.mistakes
         if all(_is_made(evidence, x, i) for i in cases)
-        and any(_is_wrong(evidence, x, i) for i in cases)
+        and not all(
+            agree(oracle.mistaken(x, i), oracle.expected(i), oracle.cases[i])
+            for i in cases
+        )
     }
     most = max(explained.values(), default=0)
     best = [x for x, count in explained.items() if count == most]
@@ -248,8 +251,3 @@ def _is_made(
         mistaken = replace(mistaken, side_effect=one)
     coins = 0.0 if alike == "exactly" else None  # else the case's
     return agree(outcome, mistaken, case, evidence.oracle.rtol(i), coins)
-
-
-def _is_wrong(evidence: Evidence, mistake: Mistake, i: int) -> bool:
-    mistaken = evidence.oracle.mistaken(mistake, i)
-    return not agree(mistaken, evidence.expected(i), evidence.case(i))

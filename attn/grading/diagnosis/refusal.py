@@ -80,7 +80,7 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
     problem, returns = shown.problem, evidence.exercise.returns
     place, sentences = _without_a_name(evidence, diagnosis, shown)
     what, *more = _what(evidence, shown)
-    if shown.outcome.error and not diagnosis.name:
+    if not diagnosis.name:
         more += _expected(evidence, shown)
     inputs, found, matrix = _inputs(evidence, shown), [], None
     start = f"wrong when {shown.case.condition}: {what}"
@@ -104,12 +104,8 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
         notes = getattr(shown.outcome.error, "__notes__", [])
         first, last = place, [*notes, *sentences][:1]
         label, title, asked = "", "".join(place), "".join(last)
-    details = [
-        *_everything(evidence, shown),
-        *place,
-        *sentences,
-        *_printed(shown),
-    ]
+    details = [*_everything(evidence, shown), *place, *sentences]
+    details += _printed(shown)
     parts = Parts(
         title or what,
         label,
@@ -208,8 +204,7 @@ def _everything(evidence: Evidence, shown: Failure) -> Iterator[str]:
         yield "right so far: " + "; ".join(passed)
     text = problem.text(evidence.exercise.returns)
     yield f"wrong when {shown.case.condition}: {text}"
-    if shown.outcome.error:
-        yield from _expected(evidence, shown)
+    yield from _expected(evidence, shown)
     if shown.case.init:
         yield f"  {_made(evidence, shown)}"
     for earlier in shown.case.before:
@@ -250,11 +245,9 @@ def most_telling(failures: list[Failure]) -> Failure:
         all_wrong = wrong is not None and bool(wrong.all())
         return all_wrong, input_size(failure.case)
 
-    def is_telling(failure: Failure) -> bool:
-        wrong = failure.problem.wrong
-        return wrong is None or wrong.numel() >= _FEW
-
-    telling = [f for f in failures if is_telling(f)] or failures
+    wrong = [(f, f.problem.wrong) for f in failures]
+    telling = [f for f, x in wrong if x is None or x.numel() >= _FEW]
+    telling = telling or failures
     first = telling[0].case.condition
     return min((f for f in telling if f.case.condition == first), key=cost)
 
@@ -270,7 +263,6 @@ def _count(lines: Iterable[str]) -> int:
 
 def _fitting(lines: list[str]) -> str:
     """Return the lines that fit, the first ones and the last."""
-    kept = [*lines]
-    while len(kept) > 2 and _count(kept) > _MOST:
-        del kept[-2]
-    return "\n".join(kept)
+    while len(lines) > 2 and _count(lines) > _MOST:
+        del lines[-2]
+    return "\n".join(lines)

@@ -36,7 +36,7 @@ def large_negative(evidence: Evidence, failure: Failure) -> bool:
 def all_zero(evidence: Evidence, failure: Failure) -> bool:
     """The result is 0 throughout."""
     values = failure.values
-    if not values or failure.problem.part.kind == "gradient":
+    if not values or failure.problem.part.input:
         return False
     if any(got.any() or got.dtype == torch.bool for got, _, _ in values):
         return False

@@ -74,13 +74,10 @@ def _conditions(evidence: Evidence) -> Iterator[str]:
 def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
     """Say which entries, or gradients, are wrong, when some are right."""
     problems, output = shown.problems, shown.outcome.output
-    if problems[0].part.kind == "gradient":
+    if problems[0].part.input:
         inputs = [p.part.input for p in problems]
-        zero = [
-            p.part.input
-            for p in problems
-            if p.wrong is not None and not p.got.any()
-        ]
+        compared = [p for p in problems if p.wrong is not None]
+        zero = [p.part.input for p in compared if not p.got.any()]
         names = first_few(inputs) if len(inputs) > 4 else and_list(inputs)
         some = 0 < len(zero) < len(inputs)
         which = f": none reaches {and_list(zero)}" if some else ""
@@ -89,11 +86,8 @@ def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
     entries = [p.part.entry for p in problems]
     if isinstance(output, tuple | list) and {*map(len, entries)} == {1}:
         returns = evidence.exercise.returns
-        right = [
-            RESULT.at(i).name(returns)
-            for i in range(len(output))
-            if (i,) not in entries
-        ]
+        others = [i for i in range(len(output)) if (i,) not in entries]
+        right = [RESULT.at(i).name(returns) for i in others]
         verb = "is" if len(right) == 1 else "are"
         if right:
             yield f"{and_list(right)} {verb} right."
@@ -101,8 +95,7 @@ def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
 
 def _shapes_seen(shown: Failure) -> Iterator[str]:
     """Say which shapes met in the line that raised an error."""
-    shapes = shown.outcome.shapes_seen
-    if shown.outcome.error is not None and shapes:
+    if shapes := shown.outcome.shapes_seen:
         yield "There: " + ", ".join(f"{n} {x}" for n, x in shapes.items())
 
 
@@ -113,11 +106,8 @@ def _indices(evidence: Evidence, shown: Failure) -> Iterator[str]:
         return
     axes, shape = Axes(evidence.exercise), problem.wrong.shape
     letters = axes.of_part(problem.part, shape)
-    comparable = [
-        p
-        for _, p in same_part(evidence, problem)
-        if p.wrong is not None and p.wrong.dim() == len(shape)
-    ]
+    same = [p for _, p in same_part(evidence, problem)]
+    comparable = [p for p in same if p.expected.dim() == len(shape)]
     count = len(comparable)
     are_all = 1 < count == len(evidence.failures)
     everywhere, here = [], []
@@ -149,7 +139,10 @@ def describe_indices(problem: Problem, axis: int, word: str) -> list[str]:
     wrong = problem.wrong
     assert wrong is not None
     n = wrong.shape[axis]
-    at, moved = _at(wrong, axis), _at(wrong | _moved(problem), axis)
+    at, moved = (
+        x.nonzero()[:, axis].unique().tolist()
+        for x in (wrong, wrong | _moved(problem))
+    )
     if n < 2 or len(at) == n or at != moved:
         return []
     noun, of, which = word.partition(" of ")  # "slice of axis 0"
@@ -174,13 +167,6 @@ def describe_indices(problem: Problem, axis: int, word: str) -> list[str]:
         candidates[f"only {numbers}{of}{which}"] = at
     fitting = [text for text, x in candidates.items() if [*x] == at]
     return fitting or [f"{len(at)} of {n} {many}"]
-
-
-def _at(wrong: Tensor, axis: int) -> list[int]:
-    """Return the indices along an axis at which something is wrong."""
-    rest = [k for k in range(wrong.dim()) if k != axis]
-    bad = wrong.any(rest) if rest else wrong
-    return bad.nonzero()[:, 0].tolist()
 
 
 def _moved(problem: Problem) -> Tensor:
