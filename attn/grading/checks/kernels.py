@@ -173,8 +173,9 @@ def refused_syntax(text: str, name: str) -> Flaw | None:
     known = {*dir(CodeGenerator), "visit_Starred", "visit_FormattedValue"}
     for node in _compiled(ast.parse(text), name):
         kind = type(node).__name__
-        is_code = isinstance(node, ast.stmt | ast.expr)
-        if is_code and f"visit_{kind}" not in known:
+        if f"visit_{kind}" in known:
+            continue
+        if isinstance(node, ast.stmt | ast.expr):
             line = text.splitlines()[node.lineno - 1].strip()
             reason = f"unsupported AST node type: {kind}"
             return Flaw("not_compiled", {"reason": reason, "line": line})
