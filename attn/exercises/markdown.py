@@ -10,11 +10,15 @@ Nothing here needs torch.
 from __future__ import annotations
 
 import re
+import textwrap
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from attn.exercises.edits import EditError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _LINK = re.compile(r"^\[.+\]\((\w+\.md)\)$", re.M)
 _PARTS = re.compile(
@@ -114,3 +118,38 @@ def as_html(text: str) -> str:
         return f"<{tag}>{found[tag]}</{tag}>"
 
     return _MARKED.sub(element, escape(text))
+
+
+def parts(message: str) -> list[tuple[str, str]]:
+    """Cut a diagnosis into ``("p", sentence)`` and ``("pre", block)``.
+
+    In a diagnosis tensors, inputs and code are indented, sentences are not.
+    """
+    blocks: list[tuple[str, str]] = []
+    for line in message.splitlines():
+        kind = "pre" if line[:1].isspace() else "p"
+        if kind == "pre" and blocks and blocks[-1][0] == "pre":
+            blocks[-1] = ("pre", f"{blocks[-1][1]}\n{line}")
+        elif line.strip():
+            blocks.append((kind, line))
+    return [(kind, textwrap.dedent(x).rstrip()) for kind, x in blocks]
+
+
+def pages(folder: Path) -> Environment:
+    """Return what fills in a folder's pages; every text is escaped."""
+    # Only where a page is shown: `attn progress` needs none.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "parts": parts,
+        "prose": lambda text: Markup(as_html(text)),
+    }
+    return environment

@@ -164,8 +164,7 @@ def _grade(args: argparse.Namespace) -> int:
         roster = Roster(args.roster, args.column, people)
         people = roster.people
     by_hand = marks.read(args.out / marks.NAME, people)
-    cluster = partial(dask.cluster, args.dask)
-    pool = cluster if args.dask else pools.processes
+    pool = partial(dask.cluster, args.dask) if args.dask else pools.processes
     results: list[Result] = []
     try:
         with batch.opened(

@@ -25,12 +25,7 @@ from attn.grading.classroom.plan import Plan, python_of
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.isolation import KINDS
-from attn.grading.sandbox.sandbox import (
-    Answer,
-    Died,
-    Sandbox,
-    Session,
-)
+from attn.grading.sandbox.sandbox import Answer, Died, Sandbox, Session
 
 #: What takes a second to import, and the words that need it.
 _SLOW = {

@@ -60,25 +60,15 @@ def grade(
         return failed(row, _our_fault("reader", error))
     points = plan.points(found.key)
     worth = {x: options.points.get(x, points[x]) for x in points}
-    marks: dict[str, Mark] = {}
-    failure = ""
+    row = replace(row, chapter=CHAPTERS[found.key], notes=found.file_notes)
+    row = replace(row, isolation=examiner.isolation)
     try:
-        for mark in examiner.examine(found, worth):
-            marks[mark.exercise] = mark
-        if list(marks) != list(worth):
-            raise RuntimeError(f"it marked {', '.join(marks) or 'nothing'}")
+        return replace(row, marks=tuple(examiner.examine(found, worth)))
     except Exception as error:
         failure = _our_fault("examiner", error)
-    died = {x: Mark(x, 0, worth[x], "died", failure) for x in worth}
-    return replace(
-        row,
-        chapter=CHAPTERS[found.key],
-        message=failure,
-        marks=tuple((died | marks).values()),
-        notes=found.file_notes,
-        isolation=examiner.isolation,
-        digest="" if failure else row.digest,  # to be tried again
-    )
+        died = tuple(Mark(x, 0, worth[x], "died", failure) for x in worth)
+        # Without a digest it is tried again.
+        return replace(row, message=failure, marks=died, digest="")
 
 
 def empty_row(submission: Submission, options: Options) -> Result:

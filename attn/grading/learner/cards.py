@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
-from attn.exercises.markdown import as_html
+from attn.exercises.markdown import pages
 from attn.exercises.place import place
 
 if TYPE_CHECKING:
@@ -115,17 +114,15 @@ def goal(
             "reached must be True or False, or a number with at_least or "
             f"at_most; got {value!r} and {' and '.join(wanted) or 'no bound'}"
         )
-    if isinstance(value, bool):
-        done, measured = value, ""
-    else:
+    done, measured = bool(value), ""
+    if not isinstance(value, bool):
         done = (at_least is None or value >= at_least) and (
             at_most is None or value <= at_most
         )
         measured = f": {value:.4g}, {' and '.join(wanted)}"
+    kind, rest = CALM._replace(word="not yet"), "  (not yet)"
     if done:
         kind, rest = RIGHT._replace(word="reached"), ""
-    else:
-        kind, rest = CALM._replace(word="not yet"), "  (not yet)"
     show(
         f"{kind.sign} {claim}{measured}{rest}",
         lambda: html("goal", claim + measured, kind),
@@ -141,21 +138,7 @@ def html(name: str, *about: Any, **more: Any) -> str:
 @cache
 def templates() -> Environment:
     """Return what fills in this folder's pages; every text is escaped."""
-    # Only where a card is shown: `attn progress` needs none.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "pieces": _pieces,
-        "prose": lambda text: Markup(as_html(text)),
-    }
+    environment = pages(Path(__file__).parent)
     environment.globals |= {
         "CALM": CALM,
         "GOES_ON": GOES_ON,
@@ -165,10 +148,3 @@ def templates() -> Environment:
         "place": place,
     }
     return environment
-
-
-def _pieces(text: str) -> Iterator[tuple[bool, list[str]]]:
-    """Split a text into paragraphs and, indented, lines as they are."""
-    lines = text.splitlines()
-    for is_table, own in groupby(lines, lambda x: x.startswith("  ")):
-        yield is_table, [*own]

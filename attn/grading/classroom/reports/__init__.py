@@ -33,11 +33,11 @@ def write(class_: Class, out: Path, roster: str = "") -> list[Path]:
     texts = {
         "report.json": formats.report(class_),
         "class.csv": formats.spreadsheet(class_),
-        "index.html": formats.class_page(class_),
+        "index.html": formats.page(class_),
         "roster.csv": roster,
     }
     for x in class_.learners:
-        texts[f"learners/{x.file}.html"] = formats.learner_page(x)
+        texts[f"learners/{x.file}.html"] = formats.page(x)
         if x.results:
             texts[f"gradescope/{x.file}.json"] = formats.gradescope(x)
         for mark in x.marks.values():

@@ -136,46 +136,23 @@ class Class:
             self.learners.append(
                 Learner(name, files[name], own, total, clean(comment))
             )
-
-    @cached_property
-    def results(self) -> list[Result]:
-        """All results, in the order of the learners."""
-        return [x for learner in self.learners for x in learner.results]
-
-    @cached_property
-    def marks(self) -> list[tuple[Learner, Mark]]:
-        """All marks that count, with their learners."""
-        return [(x, y) for x in self.learners for y in x.marks.values()]
-
-    @property
-    def graded(self) -> list[Learner]:
-        """The learners with points: of what was graded, or by hand."""
-        return [x for x in self.learners if x.has_points]
-
-    @property
-    def unreadable(self) -> list[Result]:
-        """The submissions that could not be graded."""
-        return [x for x in self.results if x.status == "unreadable"]
-
-    @cached_property
-    def chapters(self) -> dict[str, dict[str, float]]:
-        """The exercises of each chapter, and the points of each."""
-        chapters = {
+        #: In the order of the learners.
+        self.results = [y for x in self.learners for y in x.results]
+        self.unreadable = [x for x in self.results if x.status == "unreadable"]
+        #: All marks that count, with their learners.
+        self.marks = [(x, y) for x in self.learners for y in x.marks.values()]
+        #: The learners with points: of what was graded, or by hand.
+        self.graded = [x for x in self.learners if x.has_points]
+        found = {
             name: {x.exercise: x.max_points for x in result.marks}
             for learner in self.learners
             for name, result in learner.counted.items()
         }
-        return {x: chapters[x] for x in sorted(chapters, key=natural)}
-
-    @property
-    def exercises(self) -> list[str]:
-        """The exercises of all chapters, in order."""
-        return [x for worth in self.chapters.values() for x in worth]
-
-    @property
-    def max_points(self) -> float:
-        """The points of a learner with every exercise of every chapter."""
-        return sum(sum(x.values()) for x in self.chapters.values())
+        #: The exercises of each chapter, and the points of each.
+        self.chapters = {x: found[x] for x in sorted(found, key=natural)}
+        self.exercises = [x for y in self.chapters.values() for x in y]
+        #: Of a learner with every exercise of every chapter.
+        self.max_points = sum(sum(x.values()) for x in self.chapters.values())
 
     @cached_property
     def hardest(self) -> list[dict[str, Any]]:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 import statistics
-import textwrap
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from attn.exercises.markdown import as_html
+from attn.exercises.markdown import as_html, pages
 from attn.grading.classroom import tables
 from attn.grading.classroom.reports.class_ import Class, Learner
 from attn.grading.classroom.result import Mark, json_of, number
@@ -152,29 +151,17 @@ def _remarks(learner: Learner) -> list[str]:
     return lines + sorted({x.isolation for x in counted if x.isolation})
 
 
-def class_page(class_: Class) -> str:
-    """Return ``index.html``: the class, before the next lecture."""
-    page = _environment().get_template("class.html")
-    return page.render(class_=class_, results=class_.results)
-
-
-def learner_page(learner: Learner) -> str:
-    """Return a learner's page: nothing about others is on it."""
-    page = _environment().get_template("learner.html")
-    return page.render(learner=learner, results=learner.results)
+def page(about: Class | Learner) -> str:
+    """Return a page: a class's, or a learner's with nothing about others."""
+    name = "class" if isinstance(about, Class) else "learner"
+    template = _environment().get_template(f"{name}.html")
+    return template.render(about=about, results=about.results)
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    own = (breakable, number, parts, plural, prose, share)
+    environment = pages(Path(__file__).parent / "templates")
+    own = (breakable, number, plural, prose, share)
     others = (quote, statistics.median)
     environment.filters |= {x.__name__: x for x in (*own, *others)}
     return environment
@@ -190,21 +177,6 @@ def prose(text: str) -> Markup:
 def breakable(name: str) -> Markup:
     """Return a name that may be broken behind its underscores."""
     return Markup(re.sub(r"(?<=[_-])(?=\w)", "<wbr>", str(escape(name))))
-
-
-def parts(message: str) -> list[tuple[str, str]]:
-    """Cut a diagnosis into ``("p", sentence)`` and ``("pre", block)``.
-
-    In a diagnosis tensors, inputs and code are indented, sentences are not.
-    """
-    blocks: list[tuple[str, str]] = []
-    for line in message.splitlines():
-        kind = "pre" if line[:1].isspace() else "p"
-        if kind == "pre" and blocks and blocks[-1][0] == "pre":
-            blocks[-1] = ("pre", f"{blocks[-1][1]}\n{line}")
-        elif line.strip():
-            blocks.append((kind, line))
-    return [(kind, textwrap.dedent(x).rstrip()) for kind, x in blocks]
 
 
 def share(part: float, whole: float) -> float:
