@@ -22,12 +22,7 @@ __all__ = [
     "why",
 ]
 
-
-_HOMES = {
-    "goal": "cards",
-    "progress": "progress",
-    "start": "start_page",
-}
+_HOMES = {"goal": "cards", "progress": "progress", "start": "start_page"}
 
 
 def __getattr__(name: str) -> Any:

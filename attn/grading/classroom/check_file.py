@@ -44,11 +44,10 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
             f"got {', '.join(names)}"
         )
     marks = [x for x in row.marks if not ids or x.exercise in names]
-    for mark in marks:
-        sign = "✓" if mark.passed else "✗"
-        score = f"{mark.points}/{mark.max_points} points"
-        lines = [f"{sign} {mark.exercise}  {score}"]
-        lines += wrapped(mark.message, "  ")
-        place = sys.stdout if mark.passed else sys.stderr
-        print("\n".join(lines), file=place, flush=True)
+    for x in marks:
+        sign = "✓" if x.passed else "✗"
+        first = f"{sign} {x.exercise}  {x.points}/{x.max_points} points"
+        lines = wrapped(x.message, "  ")
+        place = sys.stdout if x.passed else sys.stderr
+        print(first, *lines, sep="\n", file=place, flush=True)
     return int(not all(x.passed for x in marks))

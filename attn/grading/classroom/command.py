@@ -15,9 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attn.grading.classroom.result import Result, clean
+
 if TYPE_CHECKING:
     from attn.grading.classroom.marks import ByHand
-    from attn.grading.classroom.result import Result
     from attn.grading.classroom.roster import Roster
 
 PATIENCE = 2.0  # seconds without a word
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         with _nothing_runs_from(args.paths):
             return _grade(args)
     except ValueError as error:
-        print(f"attn grade: {error}", file=sys.stderr)
+        print(f"attn grade: {clean(str(error))}", file=sys.stderr)
         return 2
     finally:
         signal.signal(signal.SIGTERM, stop)

@@ -24,7 +24,6 @@ from attn.grading.classroom.notebook_run import Graded, NotebookRun
 from attn.grading.classroom.plan import Plan, python_of
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
-from attn.grading.sandbox.isolation import KINDS
 from attn.grading.sandbox.sandbox import Answer, Died, Sandbox, Session
 
 #: What takes a second to import, and the words that need it.
@@ -61,7 +60,6 @@ class Examiner(ExitStack):
     ) -> None:
         super().__init__()
         self.seed, self.timeout, self._kind = seed, timeout, isolation
-        self.isolation = KINDS[isolation]  # in words, for the reports
         self._memory = memory
         self._opened: Sandbox | None = None
         self._oracle = cache(self._new_oracle)

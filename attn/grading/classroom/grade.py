@@ -17,7 +17,7 @@ from attn.grading.classroom import plan, reading
 from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
-from attn.grading.sandbox.isolation import neutral
+from attn.grading.sandbox.isolation import KINDS, neutral
 
 if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner
@@ -61,7 +61,7 @@ def grade(
     points = plan.points(found.key)
     worth = {x: options.points.get(x, points[x]) for x in points}
     row = replace(row, chapter=CHAPTERS[found.key], notes=found.file_notes)
-    row = replace(row, isolation=examiner.isolation)
+    row = replace(row, isolation=KINDS[options.isolation])
     try:
         return replace(row, marks=tuple(examiner.examine(found, worth)))
     except Exception as error:

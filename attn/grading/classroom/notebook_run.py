@@ -11,6 +11,7 @@ text of it*.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 
 from attn.exercises import sources
@@ -113,7 +114,10 @@ class NotebookRun:
         ended = [x for x in self._raised.get(own, ()) if x.kind in _ENDED]
         skip = frozenset(x.statement for x in ended)
         cell = Cell(own.number, own.text, self._timeout / 12, self._left, skip)
+        start = time.monotonic()
         try:
+            if self._left < -self._timeout:
+                raise CellDied(Note(0, "Died", "its cells take too long"))
             notes, spent = session.run(cell, self._slack)
         except CellDied as died:
             ended.append(died.note)
@@ -121,7 +125,8 @@ class NotebookRun:
         finally:
             self._raised[own] = ended
         ended += notes
-        self._left -= spent
+        # Its process says what it spent: a quarter of the wall's at least.
+        self._left -= max(spent, (time.monotonic() - start) / 4)
 
     def _judge(self, session: Session, name: str) -> Graded:
         exercise, plan = find(name), self._plan

@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, cells, sources
+from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.classroom import reading
 from attn.grading.classroom.reading import Cell, Unreadable
 from attn.grading.classroom.submissions import Submission
@@ -189,11 +190,11 @@ def python_of(source: str) -> tuple[str, list[ast.stmt]]:
     from IPython.core.inputtransformer2 import TransformerManager
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), Clock().running():
             warnings.simplefilter("ignore")  # "\d"
             text = TransformerManager().transform_cell(source)
             return text, ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (Exception, OutOfTime):
         return "", []
 
 

@@ -180,11 +180,7 @@ def notebook(text: str) -> tuple[list[Cell], tuple[str, ...]]:
         lists = [get(x, "cells") for x in sheets]
         entries = [y for x in lists if isinstance(x, list) for y in x]
     if not isinstance(entries, list):
-        kinds = {dict: "an object", str: "a text", type(None): "nothing"}
-        got = kinds.get(type(entries), "a number")
-        raise Unreadable(
-            f"its cells must be a list; got {got}: is it a notebook?"
-        )
+        raise Unreadable("it has no list of cells: is it a notebook?")
     cells = [_cell(x) for x in entries if isinstance(x, dict)]
     odd = len(entries) - len(cells)
     if len(cells) > _CELLS:

@@ -59,7 +59,7 @@ def complaint() -> str:
             f"apt install bubblewrap (or dnf, pacman, apk), {instead}"
         )
     try:
-        words = command([sys.executable, "-I", "-S", "-c", ""])
+        words = command([sys.executable, "-I", "-S", "-c", _NESTED])
         subprocess.run(words, capture_output=True, check=True, timeout=20)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         said = (error.stderr or b"no word").decode(errors="replace").strip()
@@ -81,7 +81,10 @@ def command(argv: Sequence[str], folder: Path | None = None) -> list[str]:
     words = [shutil.which("bwrap") or "bwrap", "--unshare-all"]
     words += ["--hostname", "sandbox", "--die-with-parent", "--new-session"]
     words += ["--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]
-    seen, hidden = [*_SYSTEM, *pythons()], answers()
+    seen, hidden = [*map(Path, _SYSTEM)], answers()
+    for x in pythons():  # of a prefix not all: it may be a course's folder
+        is_prefix = (x / "bin" / "python3").exists()
+        seen += [x / y for y in _OF_A_PREFIX] if is_prefix else [x]
     if folder:
         seen, hidden = [*seen, folder], [*hidden, folder / HOME]
     for path in map(str, seen):
@@ -98,6 +101,9 @@ _SYSTEM = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/etc/alternatives", "/etc/localtime", "/etc/mime.types"),
 )
+_OF_A_PREFIX = ("bin", "lib", "lib64", "pyvenv.cfg")
+#: A notebook gets namespaces of its own, inside those of bubblewrap.
+_NESTED = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x7C020000))"
 
 
 def pythons() -> list[Path]:

@@ -13,7 +13,7 @@ from pathlib import Path
 _LIBC = ctypes.CDLL(None, use_errno=True)
 #: Namespaces of mounts, names, messages, users, processes and networks.
 _SPACES = 0x20000 | 0xC000000 | 0x70000000
-_NOSUID, _NODEV, _NOEXEC = 2, 4, 8
+_RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
 _NO_RIGHTS = 65534  # a user and a group that own no file
 _CAPSET_VERSION = 0x20080522
 _SET_CHILD_SUBREAPER, _SET_DUMPABLE, _SET_NO_NEW_PRIVS = 36, 4, 38
@@ -83,8 +83,8 @@ def own_mounts(home: str) -> None:
     # Nothing that is mounted can be written: mount_setattr, of Linux 5.12.
     read_only = (ctypes.c_uint64 * 4)(1)
     _LIBC.syscall(442, -100, b"/", 0x8000, read_only, 32)
-    safe = _NOSUID | _NODEV
-    _LIBC.mount(b"proc", b"/proc", b"proc", safe | _NOEXEC, None)
+    safe, closed = _NOSUID | _NODEV, _NOEXEC | _RDONLY
+    _LIBC.mount(b"proc", b"/proc", b"proc", safe | closed, None)
     for path, size in ((home, 16 << 20), ("/dev/shm", 64 << 20)):
         options = f"size={size},mode=1777".encode()
         _LIBC.mount(b"tmpfs", path.encode(), b"tmpfs", safe, options)

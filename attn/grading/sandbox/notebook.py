@@ -23,7 +23,7 @@ from traitlets.config import Config
 
 from attn.exercises import triton_compat
 from attn.exercises.kernel import function_of, misfit
-from attn.grading.checks.clock import Clock
+from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome, fail, run
 from attn.grading.sandbox.missing import BOOK, Missing
 from attn.grading.sandbox.requests import Cell, Check, packet, receive
@@ -97,9 +97,9 @@ class Notebook:
         Each note is a statement's number, the kind and the text of its error.
         """
         try:
-            text = self._shell.transform_cell(cell.text)
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as odd:
+            with Clock(cell.seconds).running():
+                tree = ast.parse(text := self._shell.transform_cell(cell.text))
+        except (Exception, OutOfTime) as odd:
             return {"notes": [_note(0, odd)], "spent": 0}
         name = self._shell.compile.cache(text, cell.number, cell.text)
         notes, spent = [], 0.0

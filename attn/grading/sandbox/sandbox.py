@@ -84,7 +84,8 @@ class Sandbox:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=_ENVIRONMENT | {"HOME": home, "TMPDIR": home},
+                env=_ENVIRONMENT
+                | {"HOME": home, "TMPDIR": home, "KIND": kind},
                 start_new_session=True,
             )
         # At exit, too: a worker of multiprocessing runs no other hook.

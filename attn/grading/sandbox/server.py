@@ -81,6 +81,7 @@ def guard(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     limits.protect()
     is_apart = limits.own_namespaces()
+    assert is_apart or os.environ["KIND"] == "none"
     home = os.environ["HOME"]
     if not is_apart:
         home = tempfile.mkdtemp(dir=home)

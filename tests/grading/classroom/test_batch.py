@@ -8,6 +8,7 @@ import pytest
 from attn.grading.classroom import batch, grade
 from attn.grading.classroom.pools import processes
 from attn.grading.classroom.submissions import Submission, find
+from attn.grading.sandbox.isolation import KINDS
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import (
     DAMAGE,
@@ -39,7 +40,7 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(
         assert [x.exercise for x in result.marks] == exercises
         if not message:
             assert result.chapter == "05_gqa"
-            assert result.isolation == fakes.Examiner.isolation
+            assert result.isolation == KINDS["bubblewrap"]
     files = list((tmp_path / "out" / "results").iterdir())
     assert len(files) == len(DAMAGE)
     assert {*grade_all(submissions)} == {*results}
@@ -68,7 +69,7 @@ def test_each_broken_file_is_graded_by_the_real_examiner(tmp_path):
         ({"seed": 8}, {}),
         ({"timeout": 61}, {}),
         ({"points": {FIRST: 9}}, {}),
-        ({"isolation": "x"}, {}),
+        ({"isolation": "none"}, {}),
         ({}, {"learner": "Ann"}),
         ({}, {"ids": ("7",)}),
         ({}, {"attempt": (2,)}),

@@ -40,6 +40,7 @@ MALFORMED = {
     "a thousand brackets": f"x = {'[' * 1000}{']' * 1000}\n{RIGHT}",
     "a sum of ten thousand": f"x = {'+'.join('1' * 10_000)}\n{RIGHT}",
     "ten thousand attributes": f"x = torch{'.float' * 10_000}\n{RIGHT}",
+    "six hundred magics": "%time\n" * 600,
     "ten million letters": f"x = '{'a' * 10_000_000}'",
     "another encoding": "# coding: utf-7\n+AG8AcA-en('x')\n",
     "a form feed and carriage returns": "\f\rx = (\r\n",

@@ -32,8 +32,8 @@ NOTEBOOKS = {
     },
     "nested too deeply": {"nested": '{"cells": [], "a":' + "[" * 100_000},
     "millions of values": {"millions_of_lists": f"[{'[],' * 2_000_000}[]]"},
-    "got an object": {"cells_in_a_dict": '{"cells": {"0": {}}}'},
-    "got nothing": {
+    "no list of cells": {
+        "cells_in_a_dict": '{"cells": {"0": {}}}',
         "no_cells": '{"metadata": {}}',
         "a_list": lambda book: json.dumps([book]),
         "a_number": "9" * 5000,
