@@ -67,12 +67,23 @@ def test_every_exhibit_has_its_source_or_says_where_it_was_invented(
         assert re.search(r"\]\(https://[\w.]+/[\w./#-]+\)", text), text
     first_page = museum.cells[1].source
     assert f"Of the {len(sources)} exhibits, {len(public)} have" in first_page
-    words = {6: "six"}
+    words = {6: "six", 8: "eight"}
     assert f"{words[len(found)].capitalize()} were found here" in first_page
     assert f"{words[len(invented)]} were invented here" in first_page
     summary = museum.metadata["attn"]["summary"]
     for text in (summary, (root() / "README.md").read_text("utf-8")):
         assert f" {len(sources)} faults" in text
+
+
+def test_a_pull_request_has_its_month_and_its_fate(museum):
+    """A source that was never merged is not cited as a repair."""
+    text = "".join(c.source for c in museum.cells if c.cell_type != "code")
+    link = r"\]\(https://github\.com/[\w./-]+/pull/\d+\)(.{,40})"
+    fates = re.findall(link, text)
+    assert len(fates) >= 50
+    fate = r" \(([A-Z]\w+ )?20\d\d, (merged|closed|open)\b| \(fate unknown\)"
+    for after in fates:
+        assert re.match(fate, after), after
 
 
 def test_the_index_has_every_exhibit_and_every_fact(museum, exhibits):
