@@ -27,13 +27,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book pdf test test-all claims lab serve refresh bench gpu gradescope lint hooks clean
+.PHONY: help book pdf test test-all claims lab serve wheel refresh bench gpu gradescope lint hooks clean
 
 help:
 	@echo "make book        build the book, print where it is (no torch needed)"
 	@echo "make pdf         print the whole book to one PDF, with Chromium"
 	@echo "make serve       build the book and show it at http://localhost:$(PORT)"
 	@echo "make lab         open the chapters in JupyterLab, in your own workspace/"
+	@echo "make wheel       build one file for pip: library, chapters and commands"
 	@echo "make test        test the package, the exercises, the chapters, the book"
 	@echo "make test-all    the rest of the tests: every seed, grid and view"
 	@echo "make claims      repeat the book's experiments: more seeds, more steps"
@@ -89,6 +90,11 @@ lab: .venv/.lab
 serve: $(BOOK)
 	@echo "http://localhost:$(PORT)   (Ctrl+C stops)"
 	@$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+# It prints where the file is. README.md and errors name it: attn/data/book.py.
+WHEELS := _build
+wheel: .venv/.wheel
+	@$(PY) -m hatchling build -t wheel -d $(WHEELS)
 
 refresh: .venv/.test
 	@$(PY) -m attn refresh
@@ -169,6 +175,10 @@ $(PY):
 
 .venv/.book: $(PINS) | $(PY)
 	$(call pip,what builds the book,-q $(BOOK_NEEDS))
+	@touch $@
+
+.venv/.wheel: $(PINS) | $(PY)
+	$(call pip,what builds the wheel,-q hatchling)
 	@touch $@
 
 # torch comes first and by its exact version: any other way of asking for it

@@ -25,9 +25,9 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
+from attn.data.book import install, root, state_package
 from attn.grading.classroom import command
 
-_EXTRAS = "attn[learn,grade]"
 #: JupyterLab fetches no news, and looks for no newer version of itself or of
 #: extensions: a chapter needs nothing from outside.
 _STAY_INSIDE = [
@@ -77,7 +77,7 @@ def main(words: list[str] | None = None) -> int:
             raise
         print(
             f"attn {args.command}: {error.name} is not installed; what the "
-            f"commands need comes with `pip install '{_EXTRAS}'`",
+            f"commands need comes with `{install('learn,grade')}`",
             file=sys.stderr,
         )
         return 2
@@ -135,7 +135,6 @@ def _progress(args: argparse.Namespace) -> int:
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    from attn.data.book import root
     from attn.grading.diagnosis.judge import state_kill_rate
     from attn.publishing import notebooks
 
@@ -150,6 +149,7 @@ def _refresh(args: argparse.Namespace) -> int:
     readme = root() / "README.md"
     if readme.exists():  # not in a wheel
         state_kill_rate(readme)
+        state_package(readme)
     return status
 
 

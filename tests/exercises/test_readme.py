@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from attn.data.book import PACKAGE, state_package
 from attn.exercises.spec import every_exercise
 from attn.grading.diagnosis.judge import state_kill_rate
 
@@ -25,11 +26,15 @@ def test_the_kill_rate_in_the_readme_is_the_measured_one():
     assert line in README.read_text("utf-8")
 
 
-def test_refresh_writes_the_kill_rate_and_nothing_else(tmp_path):
+def test_refresh_writes_kill_rate_and_package_and_nothing_else(tmp_path):
     copy, text = tmp_path / "README.md", README.read_text("utf-8")
     copy.write_text(re.sub(r"\d+( of \d+ (?:wrong|right))", r"1\1", text))
     assert copy.read_text("utf-8") != text
     state_kill_rate(copy)
+    assert copy.read_text("utf-8") == text
+    copy.write_text(text.replace(PACKAGE, "_build/attn-0.whl"))
+    assert copy.read_text("utf-8") != text
+    state_package(copy)
     assert copy.read_text("utf-8") == text
     copy.write_text(text.replace("wrong answers", "answers"))
     with pytest.raises(ValueError, match="must state the kill rate once"):

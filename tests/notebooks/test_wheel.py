@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -16,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import attn
-from attn.data.book import root
+from attn.data.book import PACKAGE, install, root
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id
 from attn.grading.learner import start_page
@@ -30,6 +31,7 @@ exact = attn.scaled_dot_product_attention(query, key, value, attn.causal())
 print(attn.__version__, torch.allclose(out, exact, atol=1e-5))
 print(attn.__file__)
 """
+ADDRESS = "https://github.com/you/attention"  # what a learner enters
 # Every module that a user imports, but the one that draws.
 EVERY = "import attn; [getattr(attn, x) for x in attn.__all__ if x != 'plot']"
 # A chapter of the wheel, with the solutions of the wheel, in its environment.
@@ -66,21 +68,28 @@ def test_every_pinned_version_installs_with_the_oldest_python():
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The wheel and the source archive."""
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-    subprocess.run(build, cwd=root(), check=True, capture_output=True)
-    [wheel], [archive] = folder.glob("*.whl"), folder.glob("*.tar.gz")
-    return wheel, archive
+def wheel(tmp_path_factory):
+    """The file of ``make wheel``, which installs nothing here."""
+    folder = tmp_path_factory.mktemp("checkout") / "_build"
+    make = ["make", "-s", "-o", ".venv/.wheel", "wheel"]
+    own = [f"PY={sys.executable}", f"WHEELS={folder}"]
+    subprocess.run([*make, *own], cwd=root(), check=True, capture_output=True)
+    [path] = folder.glob("*.whl")
+    assert PACKAGE in ("attn", f"_build/{path.name}")
+    return path
+
+
+def readme_commands():
+    """Those that need no checkout; the first installs the wheel."""
+    text = (root() / "README.md").read_text("utf-8")
+    return re.search(r"(?s)```console\n(pip .+?)```", text)[1].splitlines()
 
 
 def names(wheel):
     return sorted(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_wheel_declares_what_it_needs_and_holds_no_more(built):
-    wheel, _ = built
+def test_the_wheel_declares_what_it_needs_and_holds_no_more(wheel):
     files = names(wheel)
     [about] = distributions(path=[str(wheel)])
     needs = [Requirement(x) for x in about.requires]
@@ -92,13 +101,14 @@ def test_the_wheel_declares_what_it_needs_and_holds_no_more(built):
         assert f"attn/_book/notebooks/{path.name}" in files
 
 
-def test_the_installed_wheel_is_the_library_and_the_command(built, tmp_path):
+def test_the_installed_wheel_is_the_library_and_the_command(wheel, tmp_path):
     """With this environment's packages, but not with this checkout."""
-    wheel, _ = built
     place = tmp_path / "place"
-    pip = ["-m", "pip", "install", "-q", "--no-deps", "--no-index"]
-    to = ["--target", str(place), str(wheel)]
-    done = run(tmp_path, sys.executable, *pip, *to)
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel.parent)}
+    to = {"PIP_TARGET": str(place), "PIP_NO_DEPS": "1"}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    pip = ("bash", "-c", readme_commands()[0])
+    done = run(wheel.parents[1], *pip, **offline, **to, PATH=path)
     assert done.returncode == 0, done.stderr
     there = {"PYTHONPATH": str(place)}
     done = run(tmp_path, sys.executable, "-P", "-c", USE, **there)
@@ -115,12 +125,15 @@ def test_the_installed_wheel_is_the_library_and_the_command(built, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_a_wheel_built_of_the_archive_has_the_same_files(built, tmp_path):
-    wheel, archive = built
+def test_a_wheel_built_of_the_archive_has_the_same_files(wheel, tmp_path):
+    build = [sys.executable, "-m", "hatchling", "build", "-t"]
+    to = ["sdist", "-d", str(tmp_path)]
+    subprocess.run([*build, *to], cwd=root(), check=True, capture_output=True)
+    [archive] = tmp_path.iterdir()
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="data")
-    [unpacked] = tmp_path.iterdir()
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    unpacked = archive.with_name(archive.name.removesuffix(".tar.gz"))
+    build.append("wheel")
     subprocess.run(build, cwd=unpacked, check=True, capture_output=True)
     [again] = unpacked.glob("dist/*.whl")
     assert names(again) == names(wheel)
@@ -128,10 +141,9 @@ def test_a_wheel_built_of_the_archive_has_the_same_files(built, tmp_path):
 
 @pytest.mark.exhaustive
 def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
-    built, tmp_path
+    wheel, tmp_path
 ):
     """Only pip's index is used; PIP_ARGS reaches pip, as in the Makefile."""
-    wheel, _ = built
     subprocess.run([sys.executable, "-m", "venv", "env"], cwd=tmp_path)
     scripts = tmp_path / "env" / "bin"
     python, command = str(scripts / "python"), str(scripts / "attn")
@@ -159,13 +171,14 @@ def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
     assert "0 of " in call(command, "progress", ".").stdout
     for words in (("lab", "own"), ("grade", "own"), ("check", "mine.py")):
         [line] = call(command, *words, status=2).stderr.splitlines()
-        assert line.endswith("`pip install 'attn[learn,grade]'`")
+        named = shlex.split(line.split("`")[1])
+        assert named[:2] == ["pip", "install"] and wheel.as_uri() in named[2]
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
     old = ("-m", "pip", "install", "-q", "pytest==7.3.2", "pluggy==1.0.0")
     call(python, *old)
     assert "1 passed" in call(python, "-m", "pytest", "test_it.py").stdout
 
-    install("attn[learn,grade]")
+    install(*named[2:])
     assert call(python, "-m", "pip", "check")
     call(command, "lab", "own", "--copy-only")
     assert (tmp_path / "own" / start_page.NAME).exists()
@@ -177,18 +190,58 @@ def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
     call(python, "-c", CHAPTER)
 
 
-def test_the_first_cell_of_a_chapter_names_what_the_wheel_offers(built):
-    wheel, _ = built
+@pytest.mark.exhaustive
+def test_every_command_that_installs_attn_works_as_it_is_written(
+    wheel, tmp_path
+):
+    """Offline, in an environment that finds the packages of this one."""
+    own = ["-m", "venv", "--without-pip", str(tmp_path / "env")]
+    subprocess.run([sys.executable, *own], check=True)
+    [site] = tmp_path.glob("env/lib/python*/site-packages")
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))
+    environment = {
+        "PATH": f"{tmp_path}/env/bin:{os.environ['PATH']}",
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheel.parent),
+        "PIP_NO_BUILD_ISOLATION": "0",  # hatchling is there
+        "GIT_CONFIG_COUNT": "1",  # the address is this repository
+        "GIT_CONFIG_KEY_0": f"url.{root().as_uri()}.insteadOf",
+        "GIT_CONFIG_VALUE_0": ADDRESS,
+    }
+
+    def call(command, folder=tmp_path):
+        pip = 'pip() { python -m pip "$@"; }; '
+        words = ("bash", "-c", pip + command)
+        done = run(folder, *words, **environment)
+        stubs = "attn check" in command  # 1: not all is right
+        assert done.returncode == stubs, done.stdout + done.stderr
+        return done.stdout
+
+    for command in readme_commands():
+        call(command.replace("lab ", "lab --copy-only "), wheel.parents[1])
+    printed = "from attn.data.book import install; print(install('learn'))"
+    again = call(f'python -c "{printed}"')
+    [cell] = first_cells()
+    cell = "pip install -q " + cell.format(repository=ADDRESS)
+    for command in (again, "pip install .", install("learn,grade"), cell):
+        call(command, root())
+
+
+def first_cells():
+    """What the first cells install: all the same."""
     lines = set()
     for path in notebooks.pristine():
         first = next(
             x for x in notebooks.read(path).cells if x.cell_type == "code"
         )
         lines.update(re.findall(r"%pip install -q (.+)", first.source))
-    [line] = lines  # each chapter has it, and all the same
-    address = "https://github.com/you/attention@v1.0.0"
-    wanted = Requirement(*shlex.split(line.format(repository=address)))
-    assert wanted.url == f"git+{address}"
+    return lines
+
+
+def test_the_first_cell_of_a_chapter_names_what_the_wheel_offers(wheel):
+    [line] = first_cells()  # each chapter has it, and all the same
+    wanted = Requirement(*shlex.split(line.format(repository=ADDRESS)))
+    assert wanted.url == f"git+{ADDRESS}"
     [about] = distributions(path=[str(wheel)])
     assert wanted.name == about.name
     assert wanted.extras == {"learn"}
@@ -196,8 +249,7 @@ def test_the_first_cell_of_a_chapter_names_what_the_wheel_offers(built):
 
 
 @pytest.mark.exhaustive
-def test_a_workspace_made_of_a_wheel_is_that_of_a_checkout(built, tmp_path):
-    wheel, _ = built
+def test_a_workspace_made_of_a_wheel_is_that_of_a_checkout(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
     for name, place in (("wheel", tmp_path / "unpacked"), ("here", root())):
         subprocess.run(

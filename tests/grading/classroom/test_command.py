@@ -107,7 +107,7 @@ def test_a_package_that_is_missing_is_named(attn_grade, klass, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     status, _, err = attn_grade("in")
     assert status == 2
-    assert "jinja2 is not installed" in err and "attn[learn,grade]" in err
+    assert "jinja2 is not installed" in err and "[learn,grade]" in err
 
 
 def test_without_bubblewrap_nothing_is_graded_unless_none_is_asked_for(
