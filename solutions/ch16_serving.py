@@ -195,8 +195,8 @@ def acceptance(
     Returns:
         The probability to accept each draft if those before it were,
         ``(K,)``; and from what to draw the token that comes after 0, 1,
-        … K drafts, ``(K + 1, V)``. A row where target and draft agree is
-        zeros: nothing is rejected there, so nothing is drawn from it.
+        … K drafts, ``(K + 1, V)``. Where target and draft agree, a row
+        is zeros: nothing is rejected there, and nothing drawn from it.
     """
     place = torch.arange(len(tokens))
     p, q = target[place, tokens], draft[place, tokens]  # (K,)
