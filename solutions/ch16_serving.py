@@ -19,8 +19,8 @@ def paged_attention(
     ``t % P``. The query is the row's last token and sees all of it.
     Query head h reads key head ``h // G``; scores are scaled by
     ``1 / sqrt(D)``. A row without tokens gives 0. Slots that were
-    never written hold anything, NaN too. Every step of a server reads
-    its cache like this.
+    never written hold anything, NaN too. Gather each row's keys into
+    one piece; a server's kernel does without that copy.
 
     Args:
         query: ``(B, H, D)``.
@@ -99,12 +99,14 @@ def schedule(
     them are not free, the last running request is preempted and gives
     its pages back, then the one before it, and at last the request
     itself. If none was preempted, waiting requests follow in the same
-    way, up to the first whose tokens find no page. A request whose last
-    token is computed samples the next.
+    way, up to the first for which the pages of this step's tokens, not
+    of its whole prompt, are not free. A request whose last token is
+    computed samples the next. Each request fits into the pool alone.
 
     Args:
         running: tokens computed, and tokens in all, of each request.
-            Its computed tokens fill pages of its own.
+            Its computed tokens are on pages of its own, of which the
+            last may not be full.
         waiting: tokens of each request; none is computed.
         free_pages, page_size: pages left, and tokens in a page.
         max_num_batched_tokens: of all requests together.
@@ -151,8 +153,7 @@ def tree_mask(parents: Tensor, seq_len: int) -> tuple[Tensor, Tensor]:
 
     A drafted token sees the text, its own ancestors and itself, as if
     its branch were the only one. Its position is that which it would
-    have in its branch. Masks are all that a tree needs: no kernel
-    changes.
+    have in its branch. A kernel that takes a mask needs no change.
 
     Args:
         parents: ``(N,)``, int64: the index of the draft before each
@@ -194,7 +195,8 @@ def acceptance(
     Returns:
         The probability to accept each draft if those before it were,
         ``(K,)``; and from what to draw the token that comes after 0, 1,
-        … K drafts, ``(K + 1, V)``: zeros where target and draft agree.
+        … K drafts, ``(K + 1, V)``. Where target and draft agree, a row
+        is zeros: nothing is rejected there, and nothing drawn from it.
     """
     place = torch.arange(len(tokens))
     p, q = target[place, tokens], draft[place, tokens]  # (K,)

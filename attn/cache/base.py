@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import torch
@@ -43,6 +44,8 @@ class Cache(ABC):
     # Tokens read so far: (B,) when paged or where rows have other lengths,
     # () in a graph with a StaticCache.
     seq_len: int | Tensor = 0
+    # Of a cache with several texts in one row: attends within each of them.
+    attend: Callable[..., Tensor] | None = None
 
     @property
     def first_position(self) -> int:

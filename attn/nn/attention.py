@@ -279,6 +279,9 @@ class MultiHeadAttention(nn.Module):
             if key_positions is not None or not is_self:
                 cos, sin = rope(ids.of_keys())
             k = rotate_pairs(k, cos, sin, interleaved)
+        if cache is not None and cache.attend is not None:
+            heads = cache.attend(self, q, k, v, ids.of_queries())
+            return self._output(query, heads)
         is_causal = self.is_causal if is_causal is None else is_causal
         real = None
         if cache is not None:
@@ -295,10 +298,7 @@ class MultiHeadAttention(nn.Module):
             real = None if is_causal else cache.valid()
         masks = (attn_mask, key_padding_mask, real)
         options = call_options(self, q, k, v, ids, is_causal, *masks)
-        out = merge_heads(self._attend(q, k, v, options))  # (B, L, H * Dv)
-        if self.gate_proj is not None:
-            out = out * self.gate_proj(query).sigmoid()
-        out = self.out_proj(out[0] if query.dim() == 2 else out)
+        out = self._output(query, self._attend(q, k, v, options))
         if not need_weights:
             return out
         options["dropout_p"] = 0.0
@@ -316,6 +316,13 @@ class MultiHeadAttention(nn.Module):
         )
         assert isinstance(heads, Tensor)
         return heads
+
+    def _output(self, query: Tensor, heads: Tensor) -> Tensor:
+        """Merge and project the heads, ``(B, L, E)``, or ``(L, E)``."""
+        out = merge_heads(heads)  # (B, L, H * Dv)
+        if self.gate_proj is not None:
+            out = out * self.gate_proj(query).sigmoid()
+        return self.out_proj(out[0] if query.dim() == 2 else out)
 
     def extra_repr(self) -> str:
         names = ("num_heads", "num_kv_heads", "head_dim", "value_dim")

@@ -110,7 +110,7 @@ class Transformer(nn.Module):
         memory: Tensor | None = None,
         memory_attention_mask: Tensor | None = None,
         need_weights: bool = False,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
         caches: Sequence[Cache] | None = None,
     ) -> Any:
         """Run the model.
@@ -135,7 +135,8 @@ class Transformer(nn.Module):
             need_weights: also return every layer's attention weights.
             logits_to_keep: return those of this number of tokens, the last
                 ones, in each row the last real ones with ``lengths``; 0 is
-                all. To write, a model needs one.
+                all. To write, a model needs one. Or the indices of these
+                tokens, integers ``(N,)``, as in transformers.
             caches: one for each block, of the tokens read before. Positions
                 continue from there, and ``attention_mask`` covers all
                 tokens, those before too (or the capacity of static caches:
@@ -163,7 +164,8 @@ class Transformer(nn.Module):
             )
         if caches is not None:
             validation.caches(caches, len(self.blocks))
-        arguments.count("logits_to_keep", logits_to_keep, 0)
+        if not isinstance(logits_to_keep, Tensor):
+            arguments.count("logits_to_keep", logits_to_keep, 0)
         lengths = validation.lengths(lengths, x, attention_mask=attention_mask)
         if lengths is not None and not caches:
             attention_mask = ragged.real(lengths, x.shape[1])
@@ -258,8 +260,10 @@ class Transformer(nn.Module):
         )
 
 
-def _last(x: Tensor, count: int, lengths: Tensor | None) -> Tensor:
+def _last(x: Tensor, count: int | Tensor, lengths: Tensor | None) -> Tensor:
     """Return the last real tokens of each row, ``(B, count, E)``; 0 is all."""
+    if isinstance(count, Tensor):
+        return x[:, count]
     if lengths is None or not count:
         return x[:, -count:]
     new = torch.arange(count, device=x.device)

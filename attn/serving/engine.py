@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.cache import PagedCache, PagePool
+from attn.cache import PagePool
 from attn.nn import MultiHeadAttention, Transformer
 from attn.nn.generation import evaluating
 from attn.positions import LearnedPositions
+from attn.serving.packed import PackedCache
 from attn.serving.prefix_cache import PrefixCache
 from attn.serving.request import Request
 from attn.serving.scheduler import Scheduler, SchedulerOutput
@@ -20,11 +21,14 @@ from attn.serving.scheduler import Scheduler, SchedulerOutput
 class Engine:
     """Continuous batching on a real model, with greedy tokens.
 
-    A step is a call of ``Scheduler.schedule``, a forward pass over the rows
-    that it chose, and a call of ``Scheduler.update``. Every layer has a pool
-    of its own, and all share one block table. Rows that read one token run
-    in one batch, those that read a part of a prompt in another, padded to
-    the longest part; the padding is not stored.
+    A step is a call of ``Scheduler.schedule``, one forward pass over the
+    tokens that it chose, and a call of ``Scheduler.update``. Every layer has
+    a pool of its own, and all share one block table. The tokens of all
+    requests, of parts of prompts and of answers, are one row without
+    padding; attention alone tells the requests apart. On a GPU with Triton
+    it is one call of ``attn.kernels.varlen_attention`` in each layer.
+    Elsewhere, and with ALiBi, it is one for all requests that read equally
+    many tokens, and there the keys of shorter ones are padded.
 
     Each request gets the tokens of ``attn.generate``, whatever runs beside
     it, up to near-ties: a product of matrices rounds differently for another
@@ -129,21 +133,17 @@ class Engine:
         output = self.scheduler.schedule()
         counts = output.num_scheduled_tokens
         rows = [x for x in self.scheduler.running if x.id in counts]
-        decode = [x for x in rows if counts[x.id] == 1]
-        chunks = [x for x in rows if counts[x.id] > 1]
         tokens: dict[Hashable, int] = {}
-        with evaluating(self.model):
-            for group in filter(None, (decode, chunks)):
-                logits = self._forward(group, [counts[x.id] for x in group])
-                best = logits.topk(2, -1)  # (rows, 2)
-                margins = (best.values[:, 0] - best.values[:, 1]).tolist()
-                new = logits.argmax(-1).tolist()
-                for request, token, margin in zip(
-                    group, new, margins, strict=True
-                ):
-                    if request.id in output.samples:
-                        tokens[request.id] = token
-                        self.margins[request.id].append(margin)
+        if rows:
+            with evaluating(self.model):
+                logits = self._forward(rows, output)
+            best = logits.topk(2, -1)  # (samples, 2)
+            margins = (best.values[:, 0] - best.values[:, 1]).tolist()
+            tokens = dict(
+                zip(output.samples, logits.argmax(-1).tolist(), strict=True)
+            )
+            for name, margin in zip(tokens, margins, strict=True):
+                self.margins[name].append(margin)
         self.scheduler.update(output, tokens)
         return output
 
@@ -154,27 +154,35 @@ class Engine:
         return {x.id: x.output_ids for x in self._requests.values()}
 
     def _forward(
-        self, requests: Sequence[Request], counts: list[int]
+        self, requests: Sequence[Request], output: SchedulerOutput
     ) -> Tensor:
-        """Read the next tokens of each; return its last logits, ``(B, V)``."""
+        """Read the tokens of a step; return logits of those that sample."""
         device = self.pools[0].key.device
-        ids = torch.zeros(len(counts), max(counts), dtype=torch.long)
-        for row, request, count in zip(ids, requests, counts, strict=True):
+        counts = [output.num_scheduled_tokens[x.id] for x in requests]
+        ids: list[int] = []
+        positions: list[int] = []
+        ends = []
+        for request, count in zip(requests, counts, strict=True):
             start = request.num_computed_tokens
-            new = request.token_ids[start : start + count]
-            row[:count] = torch.tensor(new)
+            ids += request.token_ids[start : start + count]
+            positions += range(start, start + count)
+            if request.id in output.samples:
+                ends.append(len(ids) - 1)
         pages = [x.pages for x in requests]
         read = [x.num_computed_tokens for x in requests]
+        caches = [PackedCache.at(pool, pages, read) for pool in self.pools]
+        for cache in caches:
+            cache.counts = counts
         logits = self.model(
-            ids.to(device),
-            lengths=torch.tensor(counts, device=device),
-            caches=[PagedCache.at(pool, pages, read) for pool in self.pools],
-            logits_to_keep=1,
-        )[:, -1]
+            torch.tensor([ids], device=device),  # (1, T)
+            positions=torch.tensor([positions], device=device),
+            caches=caches,
+            logits_to_keep=torch.tensor(ends, dtype=torch.long, device=device),
+        )[0]  # (samples, V)
         if bool(logits.isnan().any()):
-            names = [x.id for x in requests]
             raise ValueError(
-                f"model must return numbers as logits; got NaN for {names}"
+                "model must return numbers as logits; got NaN for "
+                f"{list(output.samples)}"
             )
         return logits
 

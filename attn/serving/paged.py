@@ -57,7 +57,7 @@ def paged_attention(
         True
 
     Source: Kwon et al. 2023, "PagedAttention", section 4.1; vLLM
-    ``paged_attention_v2`` splits and merges in the same way.
+    ``triton_unified_attention.py`` follows the table in its loop over tiles.
     """
     given = {"key_pages": key_pages, "value_pages": value_pages}
     for name, x in {"query": query, **given}.items():

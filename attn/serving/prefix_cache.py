@@ -44,10 +44,12 @@ class _Node:
 class PrefixCache:
     """A tree of full pages: a path from the root is the start of a text.
 
-    The keys and values of a token depend on every token before it.
-    Therefore a page is found only by way of the pages before it, and equal
-    tokens after different beginnings are different pages. A page that is not
-    full is never stored: its sequence still writes to it.
+    The keys and values of a token depend on every token before it and, as
+    the model is causal, on none after it. Therefore a page is found only by
+    way of the pages before it, and equal tokens after different beginnings
+    are different pages. All else that makes keys, such as an adapter, must
+    be the same. A page that is not full is never stored: its sequence still
+    writes to it.
 
     The cache has one reference to each page. ``evict`` drops pages that
     nothing else refers to, the least recently used first, and leaves before

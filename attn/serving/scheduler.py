@@ -46,7 +46,8 @@ class Scheduler:
 
     When no page is free, the request that came last gives its pages back,
     waits at the front, and is computed again later. The tokens that it has
-    produced are kept.
+    produced are kept. A request must fit into the pool alone, so that the
+    first always goes on.
 
     Args:
         pool: the pages, an ``attn.PageAllocator`` or ``attn.PagePool``.
@@ -78,7 +79,8 @@ class Scheduler:
         {'a': 1, 'b': 2}
 
     Source: vLLM ``Scheduler`` (``vllm/v1/core/sched/scheduler.py``), first
-    come, first served.
+    come, first served, without its ``scheduler_reserve_full_isl`` (2026): a
+    request is admitted as soon as the tokens of one step fit.
     """
 
     def __init__(

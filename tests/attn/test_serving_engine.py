@@ -81,6 +81,38 @@ def test_chunks_preemption_and_shared_prefixes_change_no_token(kind):
     assert read != sum(len(x) + NEW - 1 for x in texts)
 
 
+def test_a_ragged_step_is_one_forward_without_padding():
+    net, seen = model_of("rope"), []
+    hook = net.register_forward_pre_hook(lambda _, x: seen.append(x[0].shape))
+    _, outputs = served(net, prompts(), max_num_batched_tokens=6)
+    hook.remove()
+    counts = [list(x.num_scheduled_tokens.values()) for x in outputs]
+    assert seen == [(1, sum(x)) for x in counts]
+    assert any(1 in x and max(x) > 1 for x in counts), "prompts and answers"
+
+
+def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch):
+    pytest.importorskip("triton")
+    from attn import kernels
+
+    varlen, calls = kernels.varlen_attention, []
+
+    def recorded(query, *args, **options):
+        calls.append(len(query))
+        return varlen(query, *args, **options)
+
+    monkeypatch.setattr(kernels, "varlen_attention", recorded)
+    torch.manual_seed(0)
+    net = small_llama(attention="triton", window=(6, 0)).eval()
+    texts = prompts(3)
+    engine, outputs = served(net, texts, new=3, max_num_batched_tokens=12)
+    monkeypatch.undo()
+    for i, text in enumerate(texts):
+        assert engine.run()[i] == alone(net, text, 3)
+    read = [sum(x.num_scheduled_tokens.values()) for x in outputs]
+    assert calls == [n for n in read for _ in net.blocks]
+
+
 def test_a_shared_prefix_is_read_once():
     texts = prompts()
     outputs = {}

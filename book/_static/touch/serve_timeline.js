@@ -69,7 +69,7 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
   };
   const controls = {
     ragged: Play.slider("raggedness", 0, sigmas.length - 1, 4, show, (i) => `${sigmas[i]}`),
-    pages: Play.slider("pages", 0, pages.length - 1, 2, show, (i) => `${pages[i]}`),
+    pages: Play.slider("pages", 0, pages.length - 1, 4, show, (i) => `${pages[i]}`),
     step: Play.steps("step", most, 12, show),
   };
   show();
@@ -80,4 +80,4 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
     html("div", { class: "touch-panels" }, boards.fixed.board, boards.continuous.board),
     live, expression,
   ];
-}, { title: "A schedule, step by step", reserve: [420, 120] });
+}, { title: "A schedule, step by step", reserve: [420, 120], instead: true });

@@ -1,0 +1,115 @@
+"""The tokens of one step, end to end in one row: no request is padded."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attn.cache import PagedCache
+from attn.functional.inputs import validate
+from attn.kernels.attention import unsupported_reasons
+from attn.nn import MultiHeadAttention
+from attn.nn.call_options import call_options
+from attn.nn.position_ids import PositionIds
+
+
+class PackedCache(PagedCache):
+    """The pages of several requests whose new tokens are one row.
+
+    Everything but attention works on each token alone. Attention is computed
+    within each request: on a GPU with Triton by one ``varlen_attention``,
+    elsewhere by one call for the requests that read equally many tokens,
+    where the keys of shorter ones are padded.
+
+    Source: vLLM ``query_start_loc`` and ``seq_lens``, of
+    ``CommonAttentionMetadata``.
+    """
+
+    counts: list[int]  # new tokens of each request, which follow one another
+
+    def attend(
+        self,
+        layer: MultiHeadAttention,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        positions: Tensor,
+    ) -> Tensor:
+        """Store new keys and values, and attend within each request.
+
+        Args:
+            layer: of the options.
+            query: ``(1, H, T, D)``, rotated; ``T`` is the sum of ``counts``.
+            key, value: ``(1, Hkv, T, D)`` and ``(1, Hkv, T, Dv)``.
+            positions: ``(1, T)``.
+
+        Returns:
+            ``(1, H, T, Dv)``.
+        """
+        if _is_fused(layer, query, key, value):
+            return self._fused(layer, query, key, value)
+        out = query.new_empty(*query.shape[:3], value.shape[3])
+        new = torch.arange(sum(self.counts)).split(self.counts)
+        for count in dict.fromkeys(self.counts):
+            rows = [i for i, n in enumerate(self.counts) if n == count]
+            at = torch.stack([new[i] for i in rows]).to(query.device)
+            q, k, v = (
+                x[0, :, at].transpose(0, 1) for x in (query, key, value)
+            )
+            pages = [self.pages[i] for i in rows]
+            cache = PagedCache.at(
+                self.pool, pages, self.seq_len[rows].tolist()
+            )
+            view = cache.update(k, v)
+            ids = PositionIds(q, k, positions[0, at], None, None, True)
+            ids = ids.with_cache(cache, view)
+            k, v = view.key, view.value
+            options = call_options(layer, q, k, v, ids, None)
+            heads = layer._attend(q, k, v, options)  # (rows, H, count, Dv)
+            out[0, :, at] = heads.transpose(0, 1)
+        return out
+
+    def _fused(
+        self,
+        layer: MultiHeadAttention,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+    ) -> Tensor:
+        """Attend by one kernel, over keys that are end to end as well."""
+        from attn.kernels import varlen_attention
+
+        device, read = query.device, self.seq_len
+        counts = torch.tensor(self.counts, device=device)
+        total = read + counts  # (B,)
+        starts_q, starts_k = (
+            torch.cat([x.new_zeros(1), x.cumsum(0)]) for x in (counts, total)
+        )
+        row = torch.arange(len(read), device=device).repeat_interleave(total)
+        t = torch.arange(len(row), device=device) - starts_k[row]
+        page = self.block_table.long()[row, t // self.pool.page_size]
+        slot, is_new = t % self.pool.page_size, t >= read[row]
+        for pool, x in ((self.pool.key, key), (self.pool.value, value)):
+            pool[page[is_new], :, slot[is_new]] = x[0].transpose(0, 1)
+        out = varlen_attention(
+            query[0].transpose(0, 1),
+            self.pool.key[page, :, slot],  # (U, Hkv, D)
+            self.pool.value[page, :, slot],
+            starts_q, starts_k, max(self.counts),
+            is_causal=True, scale=layer.scale, softcap=layer.softcap,
+            sinks=layer.sinks, window=layer.window, q_offset=read,
+        )  # fmt: skip
+        assert isinstance(out, Tensor)
+        return out.transpose(0, 1)[None]  # (1, H, T, Dv)
+
+
+def _is_fused(
+    layer: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor
+) -> bool:
+    """Return whether the kernel computes this layer; it has no biases."""
+    if layer.alibi or layer.registry is not None:
+        return False
+    if layer.impl != "auto" or not query.is_cuda:
+        return layer.impl == "triton"
+    inputs = validate(query, key, value, enable_gqa=True)
+    return not unsupported_reasons(inputs)
