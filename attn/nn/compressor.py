@@ -23,6 +23,9 @@ class KeyCompressor(nn.Module):
     last block that is not complete have no entry yet: models keep a sliding
     window beside.
 
+    A rotated entry is also a rotated value, so models rotate the output of
+    the attention back: ``apply_rope(out, cos, -sin)`` at the queries' places.
+
     Parameters have the names of DeepSeek-V4 in transformers.
 
     Args:

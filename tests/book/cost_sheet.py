@@ -7,6 +7,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from tests.book.pages import ROOT
 
@@ -67,3 +68,15 @@ class Mode(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls):
         return False
+
+
+class Products(Mode):
+    """Count matrix products by PyTorch's own formulas."""
+
+    total = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if formula := flop_registry.get(func._overloadpacket):
+            self.total += formula(*args, out_val=out)
+        return out

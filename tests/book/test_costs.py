@@ -160,7 +160,7 @@ def test_a_ridge_is_the_peak_over_the_bandwidth():
         for name, cells in PAGE["FLOPs for each byte"].items()
         if "nvidia.com" in name
     }
-    assert len(lines) == 4 == len(PAGE["FLOPs for each byte"]) - 4
+    assert len(lines) == 4 == len(PAGE["FLOPs for each byte"]) - 5
     for peak, bandwidth, _, ridge in lines.values():
         assert ridge == round(peak / bandwidth)
         below = cost.roofline(ridge - 1, peak, bandwidth)

@@ -6,11 +6,10 @@ import inspect
 
 import pytest
 import torch
-from torch.utils.flop_counter import flop_registry
 
 import attn
 from attn import cost
-from tests.book.cost_sheet import PAGE, Mode, value, values, x
+from tests.book.cost_sheet import PAGE, Mode, Products, value, values, x
 
 
 def count(*modules):
@@ -112,18 +111,6 @@ def test_elementwise_steps_are_counted_in_round_numbers():
     ):
         step = x.B * each * size
         assert values("FLOPs, forward", start) == [x.L * step, step], start
-
-
-class Products(Mode):
-    """Count matrix products by PyTorch's own formulas."""
-
-    total = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if formula := flop_registry.get(func._overloadpacket):
-            self.total += formula(*args, out_val=out)
-        return out
 
 
 def products(*modules, of):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 import torch
 
 from attn import cost
 from attn.cache import LatentCache
-from tests.book.cost_sheet import PAGE, values, x
+from attn.functional import index_scores
+from tests.book.cost_sheet import PAGE, Products, values, x
 
 HEADING = "Latent attention"
 SIZES = (x.B, x.L, x.S, x.H, x.R, x.n, x.r, x.v)
@@ -22,7 +24,7 @@ def test_flops_on_the_page_equal_the_cost_model():
             *SIZES, absorb=absorb, is_causal=False
         )
         assert sum(column) == got.flops
-    assert len(PAGE[HEADING]) == 6
+    assert len(PAGE[HEADING]) == 7
 
 
 def test_bytes_on_the_page_equal_those_of_a_cache():
@@ -74,3 +76,19 @@ def test_a_prompt_is_cheaper_expanded_and_a_step_absorbed():
     )
     heads = cost.attention_cost(1, 1, 2**18, 128, 128, 160)  # mean of widths
     assert step.intensity > 100 * heads.intensity
+
+
+def test_an_indexer_costs_what_torch_counts():
+    query, key = torch.ones(x.B, x.H, x.L, x.D), torch.ones(x.B, x.S, x.D)
+    with Products() as counter:
+        index_scores(query, key, torch.ones(x.B, x.L, x.H))
+    assert values(HEADING, "FLOPs of an indexer") == [counter.total]
+
+
+def test_latents_do_as_many_flops_a_byte_as_the_page_says():
+    general, half = values("FLOPs for each byte", "absorbed latents")
+    many = 10**6
+    long = cost.latent_attention_cost(
+        many, x.L, many, x.H, x.R, x.n, x.r, x.v, absorb=True, is_causal=False
+    )
+    assert general == half == pytest.approx(long.intensity, rel=1e-3)
