@@ -54,8 +54,8 @@ def serve(
 ) -> None:
     """Be one rank: do the work, report, and stay until all have ended."""
     torch.set_num_threads(1)  # first: OpenMP's threads do not survive a fork
-    pipe.send_bytes(pickle.dumps(Where(False, "at its start", "", 0.0)))
     fn, args = pickle.loads(work) if isinstance(work, bytes) else work
+    pipe.send_bytes(pickle.dumps(Where(False, "at its start", "", 0.0)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its ranks
     talk = threading.Lock()
     main = threading.get_ident()
