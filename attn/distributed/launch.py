@@ -13,7 +13,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from multiprocessing.connection import wait
 from typing import Any
 
 import torch.distributed as dist
@@ -21,8 +20,6 @@ import torch.distributed as dist
 from attn import arguments
 from attn.distributed.serve import serve
 from attn.distributed.watch import Rank, collect
-
-_START = 120.0  # seconds, at most, until a process works
 
 
 def launch(
@@ -95,8 +92,6 @@ def launch(
                     process.start()
                 theirs.close()
                 ranks.append(Rank(rank, process, ours))
-            for one in ranks:  # a new process first imports PyTorch
-                wait([one.pipe, one.process.sentinel], _START)
             return collect(ranks, timeout)
         finally:
             for one in ranks:
