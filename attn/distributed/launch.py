@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import sys
 import tempfile
 import warnings
@@ -40,13 +41,14 @@ def launch(
         fn: the work of one rank.
         world_size: number of ranks, at least 1.
         args: further arguments of ``fn``, the same for every rank.
-        timeout: seconds after which the ranks that lag are named and all
-            are ended.
+        timeout: seconds after their start in which all ranks must return;
+            then those that lag are named, and all are ended.
         start_method: ``"fork"``; or ``"spawn"``, which takes seconds, and
-            an ``fn`` of a module. Elsewhere than on Linux, where a fork is
-            unsafe, it is always ``"spawn"``. So it must be where PyTorch
-            has a GPU and the caller has computed a gradient: autograd
-            refuses to run in its forks.
+            sends each rank ``fn`` and what it uses, by cloudpickle; without
+            that package, ``fn`` must be a function of a module. Elsewhere
+            than on Linux, where a fork is unsafe, it is always ``"spawn"``.
+            So it must be where PyTorch has a GPU and the caller has computed
+            a gradient: autograd refuses to run in its forks.
 
     Returns:
         The results of ``fn``, in the order of the ranks.
@@ -70,6 +72,7 @@ def launch(
     results nor ends ranks that wait for each other.
     """
     start_method = _check(fn, world_size, timeout, start_method)
+    work = (fn, args) if start_method == "fork" else _pickled(fn, args)
     context: Any = multiprocessing.get_context(start_method)
     with tempfile.TemporaryDirectory(prefix="attn-ranks-") as folder:
         store, ranks = os.path.join(folder, "store"), []
@@ -78,7 +81,7 @@ def launch(
                 ours, theirs = context.Pipe()
                 process = context.Process(
                     target=serve,
-                    args=(theirs, fn, rank, world_size, args, store, timeout),
+                    args=(theirs, work, rank, world_size, store, timeout),
                     name=f"rank {rank}",
                     daemon=True,
                 )
@@ -123,14 +126,23 @@ def _check(
         )
     if sys.platform != "linux":
         start_method = "spawn"
-    if start_method == "spawn" and not _is_importable(fn):
+    return start_method
+
+
+def _pickled(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+    """Pickle the work for a new process, what a cell defines by value."""
+    try:
+        import cloudpickle
+    except ImportError:
+        if _is_importable(fn):
+            return pickle.dumps((fn, args))
         raise ValueError(
             "fn must be a function of a module where ranks start by spawn; "
             f"got {getattr(fn, '__qualname__', fn)!r}, defined in a cell or "
-            "in another function: write it to a file beside the notebook and "
-            "import it"
-        )
-    return start_method
+            "in another function: pip install cloudpickle, which sends it, "
+            "or write it to a file beside the notebook and import it"
+        ) from None
+    return cloudpickle.dumps((fn, args))
 
 
 def _is_importable(fn: Callable[..., Any]) -> bool:

@@ -45,8 +45,9 @@ def ring_attention(
     The result is that of ``attn.scaled_dot_product_attention`` on the whole
     sequence, of which each rank has its own rows. Keys and values pass
     through all ranks, ``W - 1`` steps forward; backward, they do so again
-    while their gradients collect, and go home. Blocks are merged in float32
-    (float64 for float64), and tiles that the mask hides are skipped.
+    while their gradients collect, and go home in ``W - 1`` steps. States are
+    merged, and gradients sent, in float32 (float64 for float64); tiles that
+    the mask hides are skipped.
 
     Args:
         query: this rank's part, ``(..., H, L, D)``.

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
+START = 120.0  # seconds, at most, until all ranks have begun their work
 _WAITING = str(Path(dist.__file__).parent)
 
 
@@ -46,15 +47,15 @@ class Where(NamedTuple):
 
 def serve(
     pipe: Connection,
-    fn: Callable[..., Any],
+    work: tuple[Callable[..., Any], tuple[Any, ...]] | bytes,
     rank: int,
     world_size: int,
-    args: tuple[Any, ...],
     store: str,
     timeout: float,
 ) -> None:
     """Be one rank: do the work, report, and stay until all have ended."""
     torch.set_num_threads(1)  # first: OpenMP's threads do not survive a fork
+    fn, args = pickle.loads(work) if isinstance(work, bytes) else work
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its ranks
     talk = threading.Lock()
     main = threading.get_ident()
@@ -76,8 +77,10 @@ def serve(
                 rank=rank,
                 world_size=world_size,
                 # The parent's limit comes first, and it can name a rank.
-                timeout=timedelta(seconds=2 * timeout + 10),
+                timeout=timedelta(seconds=START + 2 * timeout),
             )
+            with talk:  # the parent's limit begins now
+                pipe.send_bytes(pickle.dumps(Where(False, "", "", 0.0)))
             value = _pickled(fn(rank, *args))
             report = Report(value, printed.getvalue())
         except BaseException as error:

@@ -34,7 +34,8 @@ def traffic(
       gradients in float32.
     - ``"ulysses"``: ``(W - 1) / W`` of the query, key, value and output of a
       rank, forward and again backward. Key heads that are fewer than ranks
-      count as ``W``.
+      count as ``W``. Forward, a ring sends less if
+      ``W * Hkv < H + max(Hkv, W)``.
     - ``"decode"``: ``W - 1`` times ``B * H * (D + 1)`` elements in float32,
       for one new token; ``seq_len`` does not matter.
     - ``"heads"`` (tensor parallelism): the sum over ranks of the output

@@ -13,7 +13,7 @@ import time
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from attn.distributed.serve import Report, Where
+from attn.distributed.serve import START, Report, Where
 
 # Connections that break are the consequence of a failure elsewhere.
 _CONSEQUENCES = (
@@ -106,8 +106,12 @@ class Rank:
 
 def collect(ranks: list[Rank], timeout: float) -> list[Any]:
     """Return the results of all ranks, or raise for the one to blame."""
-    end, late = time.monotonic() + timeout, False
+    start, late = time.monotonic(), False
+    end = start + timeout
     while not all(one.is_done for one in ranks):
+        if any(one.place is None and not one.is_done for one in ranks):
+            # The limit is for the work: a new process first imports PyTorch.
+            end = min(time.monotonic(), start + START) + timeout
         left = end - time.monotonic()
         if left <= 0:
             late = True

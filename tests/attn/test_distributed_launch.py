@@ -182,7 +182,8 @@ def test_wrong_arguments_are_refused(arguments, error, text):
         launch(print, 1, start_method="thread")
 
 
-def test_what_a_cell_defines_is_refused_where_ranks_cannot_fork(monkeypatch):
+def test_what_a_cell_defines_needs_cloudpickle_to_be_sent(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
     text = "^fn must be a function of a module where ranks start by spawn"
     with pytest.raises(ValueError, match=text):
         launch(lambda rank: rank, 1, start_method="spawn")
@@ -232,6 +233,14 @@ def test_a_rank_launches_no_ranks():
 def test_a_function_of_a_module_can_be_spawned():
     found = launch(ranks.present, 2, start_method="spawn", timeout=200)
     assert found == [(0, 2, 1), (1, 2, 1)]
+
+
+@pytest.mark.exhaustive
+def test_a_function_of_a_cell_is_sent_with_all_that_it_uses(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    offset = torch.tensor(5)
+    found = launch(lambda rank: offset + rank, 2, timeout=200)
+    assert [x.item() for x in found] == [5, 6]
 
 
 @pytest.mark.exhaustive
