@@ -10,9 +10,9 @@ from pathlib import Path
 
 __all__ = ["PACKAGE", "install", "root", "state_package"]
 
-#: What pip is given for attn: the file of ``make wheel``. No package index
-#: has attn; once a release is on one, this is ``"attn"``, and ``make refresh``
-#: writes it into README.md.
+#: What pip is given for attn: the file of ``make wheel``. No release is on a
+#: package index; for the first one, set ``"attn"``, which ``make refresh``
+#: writes into README.md.
 PACKAGE = "_build/attn-1.0.0-py3-none-any.whl"
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -219,7 +219,11 @@ def test_no_command_fetches_attn_by_its_name_before_there_is_a_release():
         and x.is_file()
     ]
     assert len(texts) > 500
-    named = {x.name for x in texts if BY_NAME.search(x.read_text("utf-8"))}
+    named = {
+        x.name
+        for x in texts
+        if BY_NAME.search(x.read_text("utf-8", "replace"))
+    }
     assert named == ({"README.md"} if PACKAGE == "attn" else set())
 
 

@@ -32,7 +32,7 @@ def test_refresh_writes_kill_rate_and_package_and_nothing_else(tmp_path):
     assert copy.read_text("utf-8") != text
     state_kill_rate(copy)
     assert copy.read_text("utf-8") == text
-    copy.write_text(text.replace(PACKAGE, "_build/attn-0.whl"))
+    copy.write_text(text.replace(f'"{PACKAGE}[', '"attn-0.whl['))
     assert copy.read_text("utf-8") != text
     state_package(copy)
     assert copy.read_text("utf-8") == text
