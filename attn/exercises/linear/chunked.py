@@ -114,7 +114,7 @@ exercise = Exercise(
     properties=(
         Property(
             "Token 0 of a new text reads what it has just written, before "
-            "anything fades: (q · k) v. Here it does not: which decays are "
+            "anything fades: (q · k) v. Here it does not: which factors are "
             "between a token and itself?",
             _first_reads_itself,
         ),
