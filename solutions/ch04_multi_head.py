@@ -80,7 +80,7 @@ class MultiHeadAttention(nn.Module):
         """Let every token of ``x`` attend, once in each head.
 
         Args:
-            x: ``(B, L, E)``, the tokens that attend.
+            x: ``(B, L, E)``, float32, the tokens that attend.
             kv_input: ``(B, S, E)``, the tokens attended to; ``x`` if
                 None.
             attn_mask: bool, True = may attend, broadcastable to

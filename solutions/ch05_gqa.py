@@ -103,7 +103,7 @@ class GroupedQueryAttention(nn.Module):
         """Let every token of ``x`` attend where the mask allows.
 
         Args:
-            x: ``(B, L, E)``.
+            x: ``(B, L, E)``, float32.
             attn_mask: bool, True = may attend, broadcastable to
                 ``(B, H, L, L)``; every query has a key.
 
@@ -167,7 +167,7 @@ def pool_heads(
         num_kv_heads: ``Hkv``, the new heads; divides H.
 
     Returns:
-        ``(Hkv * D, E)`` or ``(Hkv * D,)``.
+        ``(Hkv * D, E)`` or ``(Hkv * D,)``, float32.
     """
     group = num_heads // num_kv_heads
     heads = weight.unflatten(0, (num_kv_heads, group, -1))

@@ -21,8 +21,8 @@ def online_softmax(
     masked row (-inf) gives output 0 and lse -inf.
 
     Args:
-        scores: blocks ``(..., L, S_i)``, at least one; not to be
-            changed in place.
+        scores: float32 blocks ``(..., L, S_i)``, at least one; not to
+            be changed in place.
         values: as many blocks ``(..., S_i, Dv)``.
 
     Returns:
@@ -87,7 +87,7 @@ def tiled_forward(
     ``F.scaled_dot_product_attention``.
 
     Args:
-        query: ``(..., L, D)``.
+        query: ``(..., L, D)``, float32.
         key: ``(..., S, D)``, S at least 1.
         value: ``(..., S, Dv)``.
         block_q, block_k: queries and keys of a tile.
@@ -140,7 +140,7 @@ def tiled_backward(
     ``F.scaled_dot_product_attention``, and no input changed in place.
 
     Args:
-        query, key, value: as in ``tiled_forward``.
+        query, key, value: as in ``tiled_forward``, float32.
         out, lse: what it returned.
         d_out: the gradient of out, ``(..., L, Dv)``.
         block_q, block_k, is_causal: as in ``tiled_forward``.

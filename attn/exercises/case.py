@@ -8,6 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+IN_DTYPE = "the same inputs are in"
+"""The beginning of a condition that differs in the dtype alone."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -61,8 +64,8 @@ class Case:
             engine adds such cases to every exercise (more_cases.py).
         another: of a case in ``before``, that it calls another object of the
             class, which is made when the first such case comes.
-        may_raise: of a case in ``before``, that an error of it does not
-            count: no case of the exercise has these arguments.
+        may_raise: that an error does not count: of a case in ``before``, whose
+            arguments no case of the exercise has, and of one in bfloat16.
     """
 
     condition: str
@@ -83,3 +86,8 @@ class Case:
     before: tuple[Case, ...] = ()
     another: bool = False
     may_raise: bool = False
+
+    @property
+    def is_repeated(self) -> bool:
+        """True after another call, and of the same case in another dtype."""
+        return bool(self.before) or self.condition.startswith(IN_DTYPE)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
 
 _TITLE = re.compile(r"^# (.+)$", re.M)
+_HEADING = re.compile(r"^#{1,4} (.+)$", re.M)
 _EXERCISE = re.compile(r"^### Exercise: (.+)$", re.M)
 
 
@@ -39,16 +41,48 @@ def place(exercise: str) -> Place:
     return chapter(key).places.get(exercise, plain)
 
 
+def undefined(exercise: str, error: str) -> dict[str, str] | None:
+    """Return the name that a NameError lacks, if a cell of the chapter has it.
+
+    With the heading above the first cell that defines or imports it.
+    """
+    missing = re.match(r"name '(\w+)' is not", error)
+    heading = ""
+    for cell in _cells(exercise.partition("-")[0]) if missing else ():
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            heading = [heading, *_HEADING.findall(source)][-1]
+        elif missing and missing[1] in _defined(source):
+            heading = heading.replace("`", "")
+            return {"name": missing[1], "heading": heading}
+    return None
+
+
+def _defined(source: str) -> set[str]:
+    """Return the functions, classes and imports of a cell."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return set()
+    aliases = [a for x in body for a in getattr(x, "names", ())]
+    own = {getattr(x, "name", "") for x in body}
+    return own | {a.asname or a.name for a in aliases}
+
+
+def _cells(key: str) -> list[dict[str, Any]]:
+    """Return a chapter's cells; none, where the file is damaged."""
+    try:
+        return sources.notebook(key)["cells"]
+    except (OSError, ValueError, LookupError):
+        return []
+
+
 @cache
 def chapter(key: str) -> Chapter:
     """Read a chapter; what a damaged file lacks goes by its file's name."""
     stem = CHAPTERS[key]
     title, heading, places = stem, "", {}
-    try:
-        cells = sources.notebook(key)["cells"]
-    except (OSError, ValueError, LookupError):
-        cells = []
-    for cell in cells:
+    for cell in _cells(key):
         if name := exercise_id(cell):
             link = f"{stem}.ipynb#cell-id={cell['id']}"
             places[name] = Place(heading or name, link)

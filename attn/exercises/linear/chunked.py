@@ -28,9 +28,8 @@ def chunked(query, key, value, g, chunk_size, state=None):
         output_final_state=True,
         mode="parallel",
     )
-    return out.view(value.shape), state.view(
-        *key.shape[:-2], *state.shape[-2:]
-    )
+    shape = *key.shape[:-2], *state.shape[-2:]
+    return out.view(value.shape), state.view(shape).to(value.dtype)
 
 
 SIZES = {  # L, D, Dv, chunk_size, the axes in front
@@ -114,7 +113,7 @@ exercise = Exercise(
     properties=(
         Property(
             "Token 0 of a new text reads what it has just written, before "
-            "anything fades: (q · k) v. Here it does not: which decays are "
+            "anything fades: (q · k) v. Here it does not: which factors are "
             "between a token and itself?",
             _first_reads_itself,
         ),

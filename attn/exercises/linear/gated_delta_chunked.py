@@ -33,9 +33,8 @@ def gated_delta_chunked(query, key, value, g, beta, chunk_size, state=None):
         output_final_state=True,
         mode="parallel",
     )
-    return out.view(value.shape), state.view(
-        *key.shape[:-2], *state.shape[-2:]
-    )
+    shape = *key.shape[:-2], *state.shape[-2:]
+    return out.view(value.shape), state.view(shape).to(value.dtype)
 
 
 SIZES = {  # L, D, Dv, chunk_size, the axes in front

@@ -192,9 +192,9 @@ def named(results: Sequence[Any], *names: str) -> dict[str, Any]:
     """Name what each rank has returned, as the task does."""
     found: dict[str, Any] = {}
     for rank, result in enumerate(results):
-        parts = result if isinstance(result, tuple | list) else (result,)
-        fits = len(parts) == len(names)
-        whats = names if fits else ("result",)
-        for what, x in zip(whats, parts if fits else (result,), strict=True):
+        is_one = len(names) == 1 or not isinstance(result, tuple | list)
+        parts = (result,) if is_one else result
+        more = (f"result {i}" for i in range(len(names) + 1, len(parts) + 1))
+        for what, x in zip((*names, *more), parts, strict=False):
             found[f"{what} of rank {rank}"] = x
     return found

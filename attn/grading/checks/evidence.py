@@ -89,9 +89,9 @@ class Evidence:
     def failing(self) -> dict[int, Failure]:
         """The failures by the index of their case, small inputs first.
 
-        Those of a second call count when all first calls are right.
+        Those of a second call, or dtype, count when all first ones are right.
         """
-        first = [f for f in self.failures if not f.case.before]
+        first = [f for f in self.failures if not f.case.is_repeated]
         counted = first or self.failures
         ordered = sorted(counted, key=lambda f: input_size(f.case))
         return {f.index: f for f in ordered}

@@ -113,7 +113,8 @@ def _problems(
     oracle: Oracle, i: int, outcome: Outcome, perturbed: Outcome | None = None
 ) -> list[Problem]:
     if outcome.error is not None:
-        return [Problem("error", error_text(outcome))]
+        counts = not oracle.cases[i].may_raise
+        return [Problem("error", error_text(outcome))] * counts
     # Nearest to float32's result is no farther than may be from float64's.
     problems = _wrong_numbers(oracle, i, outcome) and _wrong_numbers(
         oracle, i, outcome, oracle.expected_fp64(i), perturbed

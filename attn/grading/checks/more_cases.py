@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attn.exercises.case import Case
-from attn.exercises.changed_inputs import LENGTH, longer_inputs
+from attn.exercises.changed_inputs import LENGTH, cast_inputs, longer_inputs
 from attn.exercises.conditions import typical
 from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import alike
@@ -38,6 +38,7 @@ LONGER = "it is called again, with a longer input"
 #: Inputs that are results of others, in the book's words: with one of those
 #: changed alone, or all of them longer, right answers differ.
 _RESULTS = {"out", "lse", "delta"}
+_COUNTS = {torch.bool, torch.int64}
 _PLAIN = bool | int | float | str | torch.dtype | None
 
 
@@ -58,6 +59,7 @@ def more_cases(
     """
     more = _MoreCases(exercise, cases, seed, reference)
     kinds = [more.other_elements, more.other_coins, more.other_object]
+    kinds.append(more.other_dtypes)
     given = set().union(*(exercise.inputs(case) for case in cases))
     if not exercise.use and not _RESULTS & given:
         kinds += [more.other_argument, more.other_length]
@@ -136,6 +138,15 @@ class _MoreCases:
                 right = self.reference(again)
                 if right.random_used and not right.repeats:
                     yield again
+
+    def other_dtypes(self) -> Iterator[Case]:
+        """Yield cases in which a result has the dtype of the inputs."""
+        own = self.exercise.id
+        for case, dtype in cast_inputs(own, self.cases, self.first):
+            right = self._right(case)
+            output = dict(named_tensors(right.output if right else ()))
+            if {x.dtype for x in output.values()} - _COUNTS == {dtype}:
+                yield case
 
     # --- one other argument --------------------------------------------------
 

@@ -7,15 +7,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from attn.exercises.case import Case
+from attn.exercises.changed_inputs import in_float64
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import TIME_LIMIT, Clock
 from attn.grading.checks.compare import max_abs
-from attn.grading.checks.inputs import map_tensors, named_tensors
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.more_cases import more_cases
 from attn.grading.checks.run import Outcome, run
 
@@ -46,7 +44,9 @@ class Oracle:
                 exercise, self.cases, seed + 1, self._reference
             )
         self.expected = cache(self._expected)
-        self.expected_fp64 = cache(self._expected_fp64)
+        self.expected_fp64 = cache(
+            lambda i: self._reference(in_float64(self.cases[i]))
+        )
         self.perturbed_fp64 = cache(self._perturbed_fp64)
         self.rtol = cache(self._rtol)
         self.mistaken = cache(self._mistaken)
@@ -69,10 +69,6 @@ class Oracle:
         self._seconds[i] = self.clock.spent
         return outcome
 
-    def _expected_fp64(self, i: int) -> Outcome:
-        """Run the reference on a case, in float64."""
-        return self._reference(_in_float64(self.cases[i]))
-
     def _perturbed_fp64(self, i: int) -> Outcome | None:
         """Run the reference in float64 on inputs that rounding has moved.
 
@@ -82,7 +78,7 @@ class Oracle:
         if case.rtol or case.shares or self.expected(i).random_used:
             return None
         try:
-            return self._reference(_in_float64(case, perturbed=True))
+            return self._reference(in_float64(case, perturbed=True))
         except RuntimeError:  # of inputs that no rounding gives
             return None
 
@@ -130,28 +126,3 @@ class Oracle:
                 f"{case.condition}"
             ) from outcome.error
         return outcome
-
-
-def _in_float64(case: Case, *, perturbed: bool = False) -> Case:
-    """Return a case with float64 inputs, moved by rounding if ``perturbed``.
-
-    Rounding is float32's, where results of half precision are computed too.
-    """
-
-    def double(x: Tensor) -> Tensor:
-        if not x.is_floating_point():
-            return x
-        eps = min(torch.finfo(t).eps for t in (x.dtype, torch.float32))
-        x = x.double()
-        if not perturbed:
-            return x
-        # Equal elements are moved alike: a table's pairs stay pairs.
-        bits = x.abs().contiguous().view(torch.int64) * 0x1E3779B97F4A7C15
-        return x * (1 + ((bits >> 60 & 1) * 2 - 1) * eps)
-
-    inputs: dict[str, Any] = {
-        name: map_tensors(double, getattr(case, name))
-        for name in ("args", "kwargs", "state")
-    }
-    before = tuple(_in_float64(x, perturbed=perturbed) for x in case.before)
-    return replace(case, **inputs, before=before)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from attn.exercises.place import undefined
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.inputs import Once, named_tensors
@@ -30,6 +31,7 @@ _CHANGES = ("changed input", "changed parameter")
 _IN_PLACE = (
     "doesn't match the broadcast shape",
     "written-to tensor refers to a single memory location",
+    "modified by an inplace operation",
 )
 
 
@@ -197,6 +199,7 @@ KINDS: dict[str, Test] = {
     "kept": kept,
     "memory": lambda e, f: f.effect == "memory",
     "kept_memory": lambda e, f: f.effect == "kept memory",
+    "not_run": lambda e, f: undefined(e.exercise.id, _error(f, NameError)),
     "nothing_returned": nothing_returned,
     "never_written": never_written,
     "once": lambda e, f: f"not {Once.__name__}" in _error(f, TypeError),

@@ -40,6 +40,7 @@ _FORMULAS: dict[str, Function] = {
     "2 * {}": lambda x: 2 * x,
     "{} / 2": lambda x: x / 2,
     "{} squared": lambda x: x * x,
+    "0 * {}": lambda x: 0 * x,
 }
 
 
@@ -163,7 +164,8 @@ class _Claims:
         is_tensor = isinstance(x, Tensor)
         is_float = x.is_floating_point() if is_tensor else type(x) is float
         for formula, f in _FORMULAS.items() if is_float else ():
-            form, rival = formula.format(name), partial(exaggerated, f)
+            rival = partial(exaggerated, f) if f(1) else None
+            form = formula.format(name)
             yield claim("computed_with", f, rival, form=form)
         if not is_tensor:
             return

@@ -56,7 +56,7 @@ def mutants(exercise: Exercise) -> Iterator[Mutant]:
             else:
                 places.append((parent, vars(parent), field, value))
     for parent, holder, at, node in places:
-        if not isinstance(node, ast.AST) or _is_sign(parent, node):
+        if not isinstance(node, ast.AST):
             continue
         for key, new in expression_changes(node, parent):
             ast.copy_location(new, node)
@@ -83,11 +83,6 @@ def _short_range(*bounds: int) -> range:
     if len(steps) > _MOST_STEPS:
         raise OverflowError(f"a loop must end soon; got {len(steps)} steps")
     return steps
-
-
-def _is_sign(parent: ast.AST, node: ast.AST) -> bool:
-    """Return whether it is the number of -1, which counts as a whole."""
-    return isinstance(parent, ast.UnaryOp) and isinstance(node, ast.Constant)
 
 
 #: An expression, and the kinds of what may be there in its place.
@@ -140,10 +135,17 @@ Change = tuple[str, ast.AST]
 def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
     """Yield the changes of one expression, which is a part of another."""
     match node:
+        case ast.Constant() if isinstance(parent, ast.UnaryOp):
+            pass  # -1 counts as a whole
+        case ast.Constant(value) if type(value) is bool:
+            yield "switched", ast.Constant(not value)
         case ast.Constant(value) if type(value) is int:
             key = "axis" if _is_axis(parent) else "one_off"
             yield key, ast.Constant(value - 1)
             yield key, ast.Constant(value + 1)
+        case ast.Constant(float(value)) if 0 < value < 0.01:  # an eps
+            for other in {1e-3, 1e-5, 1e-6, 1e-8, 1e-12} - {value}:
+                yield "small_number", ast.Constant(other)
         case ast.UnaryOp(ast.USub(), ast.Constant(value)):
             others = (1 - value, -1 - value) if type(value) is int else ()
             for axis in filter(None, others):
@@ -154,14 +156,19 @@ def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
         case ast.Call():
             yield from _of_function(node)
             yield from _of_arguments(node)
-            detach = ast.Attribute(node, "detach", ast.Load())
-            yield "partly_detached", ast.Call(detach, [], [])
+            yield "partly_detached", _detached(node)
+        case ast.Subscript(_, ast.Tuple()):
+            yield "partly_detached", _detached(node)
         case _:
             text, parts = _in_letters(node)
             for change in filter(None, _CHANGES.get(text, "").split("; ")):
                 key, _, new = change.partition(" ")
                 template = ast.parse(new, mode="eval").body
                 yield key, _Filled(parts).visit(template)
+
+
+def _detached(node: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
 
 
 def _is_axis(parent: ast.AST) -> bool:
@@ -242,11 +249,16 @@ def _of_arguments(node: ast.Call) -> Iterator[Change]:
         swapped = [*args]
         swapped[i], swapped[j] = args[j], args[i]
         yield "order", ast.Call(func, swapped, keywords)
-    if len(args) >= 2:
+    if len(args) >= 2 and not _is_switch(args[-1]):
         yield "argument_left_out", ast.Call(func, args[:-1], keywords)
-    for i in range(len(keywords)):
-        rest = keywords[:i] + keywords[i + 1 :]
-        yield "argument_left_out", ast.Call(func, args, rest)
+    for x in keywords:
+        if not _is_switch(x.value):
+            rest = [other for other in keywords if other is not x]
+            yield "argument_left_out", ast.Call(func, args, rest)
+
+
+def _is_switch(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is bool
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -70,7 +70,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     if isinstance(error, OutOfTime | NotImplementedError):
         return Diagnosis()
     with suppress(RuntimeError, TypeError, ValueError, IndexError):
-        for source in (_listed, _recognised, _other_input, _mutants):
+        for source in (_listed, _recognised, _predicted):
             if names := source(evidence):
                 return Diagnosis(tuple(names))
         names = _in_first_condition(evidence)
@@ -98,17 +98,14 @@ def _recognised(evidence: Evidence) -> Sequence[Name]:
     return ()
 
 
-def _other_input(evidence: Evidence) -> Sequence[Name]:
-    """Return the first input for which the wrong result would be right."""
-    return [*islice(_true(evidence, input_changes(evidence)), 1)]
+def _predicted(evidence: Evidence) -> Sequence[Name]:
+    """Return the first input for which the wrong result would be right.
 
-
-def _mutants(evidence: Evidence) -> Sequence[Name]:
-    """Return the kinds of change of the solution that explain every case.
-
-    One; two that cannot be told apart; none if there are more.
+    Else the kinds of change of the solution that explain every case: one; two
+    that cannot be told apart; none if there are more.
     """
-    names = [*_true(evidence, mutants.claims(evidence))]
+    names = [*islice(_true(evidence, input_changes(evidence)), 1)]
+    names = names or [*_true(evidence, mutants.claims(evidence))]
     if kind("bound_left_out") in names:
         # What makes the other side small says less.
         names = [kind("bound_left_out")]
@@ -136,16 +133,6 @@ def _true(evidence: Evidence, claims: Iterable[Claim]) -> Iterator[Name]:
             yield x.name
 
 
-#: Of a case that lacks an input, a size, an axis or a place, or has another.
-_LACKING = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-)
-
-
 def _agrees(
     evidence: Evidence, predict: Prediction, cases: Iterable[int]
 ) -> bool:
@@ -156,7 +143,7 @@ def _agrees(
     """
     for i in cases:
         predicted = None
-        with suppress(*_LACKING):
+        with suppress(Exception):  # a case may lack an input, or an axis
             predicted = predict(i)
         if predicted is None and i not in evidence.failing:
             continue
@@ -244,7 +231,8 @@ def _is_made(
     case, outcome = evidence.case(i), evidence.outcomes[i]
     mistaken = evidence.oracle.mistaken(mistake, i)
     one, other = outcome.side_effect, mistaken.side_effect
-    if alike == "exactly" and one and other:
+    is_effect = all(f.effect for f in evidence.failures)  # and no more
+    if one and other and (alike == "exactly" or is_effect):
         if math.prod(one.largest) != math.prod(other.largest):
             return False
     elif alike == "in numbers" and other and other.kind == "memory":

@@ -118,7 +118,10 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
         "".join(inputs).strip(),
         "\n".join([*whys, *details]),
     )
-    return _fitting([*first, *lines, *last]), parts
+    text = [*first, *lines, *last]
+    while len(text) > 2 and _count(text) > _MOST:
+        del text[-2]
+    return "\n".join(text), parts
 
 
 def _without_a_name(
@@ -134,7 +137,9 @@ def _without_a_name(
     ):
         claims = ()  # of NaN nothing holds
     broken = [x.says for x in claims if not _holds(x.holds, shown)]
-    return found[:1], [*broken, *found[1:], *about(evidence, shown)]
+    told = [*found[1:], *about(evidence, shown)]
+    exact = [x for x in told if " factor " in x]  # says more than a claim
+    return found[:1], [*dict.fromkeys([*exact, *broken, *told])]
 
 
 def _holds(holds: Any, failure: Failure) -> bool:
@@ -259,10 +264,3 @@ def question(text: str) -> str:
 
 def _count(lines: Iterable[str]) -> int:
     return sum(len(wrapped(x, "  ")) for x in lines)
-
-
-def _fitting(lines: list[str]) -> str:
-    """Return the lines that fit, the first ones and the last."""
-    while len(lines) > 2 and _count(lines) > _MOST:
-        del lines[-2]
-    return "\n".join(lines)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import permutations
+from operator import getitem
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import RESULT, Problem, alike, close
+from attn.grading.checks.compare import RESULT, Part, Problem, alike, close
 from attn.grading.checks.evidence import ENOUGH, Evidence, Failure
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.result import Foreign, NoGradient
@@ -157,6 +159,11 @@ def _outputs(
     return pair if all(isinstance(x, of) for x in pair) else None
 
 
+def _entry(output: Any, part: Part) -> Any:
+    """Return the part of a result that is compared."""
+    return reduce(getitem, part.entry, output)
+
+
 def entries_reordered(evidence: Evidence, failure: Failure) -> bool:
     """All results are there, in another order than the task's."""
     got, right = _outputs(evidence, failure, (tuple, list)) or ((), ())
@@ -166,20 +173,23 @@ def entries_reordered(evidence: Evidence, failure: Failure) -> bool:
 
 def names_of_entries(evidence: Evidence, failure: Failure) -> bool:
     """A dict that lacks names, or has others."""
-    dicts = _outputs(evidence, failure, Mapping)
-    return dicts is not None and dicts[0].keys() != dicts[1].keys()
+    got, right = _outputs(evidence, failure, Mapping) or ({}, {})
+    return not evidence.exercise.use and got.keys() != right.keys()
 
 
 def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     """A tuple that holds the result, where the task returns a tensor."""
     if failure.outcome.error:  # it holds what was left behind
         return None
-    got, right = _outputs(evidence, failure, (tuple, Tensor)) or (None, None)
-    if isinstance(right, Tensor) and isinstance(got, tuple):
-        for i, x in enumerate(got):
-            if alike(x, right):
-                return {"place": str(i)}
-    return None
+    places = set()
+    for part in (x.part for x in failure.problems):
+        got = _entry(failure.outcome.output, part)
+        right = _entry(evidence.expected(failure.index).output, part)
+        is_more = isinstance(got, tuple) and isinstance(right, Tensor)
+        entries = enumerate(got if is_more else ())
+        places.add(next((str(i) for i, x in entries if alike(x, right)), ""))
+    place, *others = places or [""]
+    return {"place": place} if place and not others else None
 
 
 def numbers_for_bool(evidence: Evidence, problem: Problem) -> Words | None:
@@ -196,12 +206,13 @@ def numbers_for_bool(evidence: Evidence, problem: Problem) -> Words | None:
 
 
 def wrong_dtype(evidence: Evidence, problem: Problem) -> Words | None:
-    """The right numbers in another float dtype."""
+    """The right numbers in another dtype of numbers."""
     got, expected = problem.got, problem.expected
-    are_floats = got.is_floating_point() and expected.is_floating_point()
-    if are_floats and close(got.double(), expected.double(), 0.02):
-        return {"dtype": dtype_name(got)}
-    return None
+    is_bool = torch.bool in (got.dtype, expected.dtype)
+    rtol = 0.02 if expected.is_floating_point() else 0.0
+    if is_bool or not close(got.double(), expected.double(), rtol):
+        return None
+    return {"dtype": dtype_name(got)}
 
 
 def another_type(evidence: Evidence, failure: Failure) -> Words | None:
@@ -209,9 +220,12 @@ def another_type(evidence: Evidence, failure: Failure) -> Words | None:
     if isinstance(failure.outcome.error, NoGradient):
         others = [f for f in evidence.failures if f.problem.kind == "type"]
         failure = others[0] if others else failure
-    problem, got = failure.problem, failure.outcome.output
-    if "tensor" not in problem.required or problem.part != RESULT:
+    problem = failure.problem
+    if "tensor" not in problem.required:
         return None
+    if problem.part != RESULT and not evidence.exercise.use:
+        return None
+    got = _entry(failure.outcome.output, problem.part)
     if got is None or isinstance(got, tuple):
         return None
     if isinstance(got, Foreign):

@@ -35,8 +35,9 @@ def places(evidence: Evidence, shown: Failure) -> list[str]:
 
 def about(evidence: Evidence, shown: Failure) -> list[str]:
     """Return true sentences about the values, the shapes and the cases."""
+    shapes = [f"{n} {x}" for n, x in shown.outcome.shapes_seen.items()]
     return _sentences(
-        _shapes_seen(shown),
+        iter([f"There: {', '.join(shapes)}"] if shapes else []),
         describe_values(evidence, shown),
         _conditions(evidence),
     )
@@ -91,12 +92,6 @@ def _right_parts(evidence: Evidence, shown: Failure) -> Iterator[str]:
         verb = "is" if len(right) == 1 else "are"
         if right:
             yield f"{and_list(right)} {verb} right."
-
-
-def _shapes_seen(shown: Failure) -> Iterator[str]:
-    """Say which shapes met in the line that raised an error."""
-    if shapes := shown.outcome.shapes_seen:
-        yield "There: " + ", ".join(f"{n} {x}" for n, x in shapes.items())
 
 
 def _indices(evidence: Evidence, shown: Failure) -> Iterator[str]:

@@ -90,6 +90,20 @@ mask-apply_mask | -torch.inf => -10.0 | A finite number where -inf is meant
 flash-tiled_backward | return dq, dk, dv => return dq, dv, dk\
  | The results are in another order
 mask-causal | torch.arange(kv_len) => torch.arange(q_len) | As long as L, not S
+latent-top_k_keys | descending=True => descending=False\
+ | A switch is the other way round
+latent-latent_attention | 1e-6 => 1e-3 | Another small number
+linear-chunked | g[..., rows].cumsum => (0 * g)[..., rows].cumsum\
+ | Computed with 0 * g
+ring-ring_backward | torch.zeros_like(x) => torch.zeros(x.shape)\
+ ; parts[1], dv + parts[2] => parts[1].float(), dv + parts[2].float()\
+ | The result is float32
+ring-all_to_all_heads | torch.cat(parts, 1) => torch.cat(parts, 1), 0\
+ | A tuple is returned, not the result alone
+ring-shard_positions | return parts[rank] => return parts[rank].tolist()\
+ | The result is a list, not a plain tensor
+ring-shard_positions | torch.arange(length) => torch.arange(length).int()\
+ | The result is int32
 """
 
 
@@ -111,9 +125,20 @@ LAYERS = [
 ]
 
 
+MISSING = "- gather(*attend(\n+ gather(*block_gradients("
+#: Of a helper of another cell, the cell.
+CELL = "Have you run the cell below the heading"
+
+
 @pytest.mark.parametrize(
     ("exercise_id", "edit", "name", "words"),
     [
+        (
+            "ring-decode_attention",
+            MISSING,
+            "block_gradients is not defined: its cell has not been run",
+            CELL,
+        ),
         *((*x, "") for x in rows(NAMES)),
         *(("sdp-SelfAttention", *x) for x in LAYERS),
     ],

@@ -138,6 +138,14 @@ def test_a_listed_mistake_is_named_in_another_form(exercise_id, answer, name):
     assert judge(find(exercise_id), answer).mistake == name
 
 
+def test_more_memory_alone_is_not_called_a_listed_way_to_take_it():
+    own = "((end - c).exp() * k).mT @ v"
+    three = '"...jd,...jv,...j->...dv", k, v, (end - c)[..., 0].exp()'
+    answer = edited("linear-chunked", f"- {own}\n+ torch.einsum({three})")
+    name = judge(find("linear-chunked"), answer).mistake
+    assert name == "More is in memory at once than the task allows"
+
+
 #: Listed mistakes, and a name that is true, or false, when no list has them.
 NAMES = """
 cache-attention_cost | Only the memory takes time | false | peak squared
