@@ -100,7 +100,10 @@ class Evidence:
     def passing(self) -> list[int]:
         """The indices of the cases that are right, small inputs first."""
         wrong = {f.index for f in self.failures}
-        right = {*range(len(self.outcomes))} - wrong
+        errors = {
+            i for i, x in enumerate(self.outcomes) if x.error
+        }  # forgiven
+        right = {*range(len(self.outcomes))} - wrong - errors
         return sorted(right, key=lambda i: (input_size(self.case(i)), i))
 
     @cached_property
