@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from importlib.metadata import distribution
 from pathlib import Path
 
 __all__ = ["PACKAGE", "install", "root", "state_package"]
@@ -32,6 +31,9 @@ def install(extras: str) -> str:
     """Return the command that adds extras, from where attn was installed."""
     if (root() / "pyproject.toml").exists():
         return f"pip install -e {shlex.quote(f'{root()}[{extras}]')}"
+    # Only for an error: its import takes longer than all else of a command's.
+    from importlib.metadata import distribution
+
     origin = distribution("attn").read_text("direct_url.json")  # PEP 610
     if origin is None:
         return f"pip install '{PACKAGE}[{extras}]'"

@@ -98,12 +98,13 @@ class Evidence:
 
     @cached_property
     def passing(self) -> list[int]:
-        """The indices of the cases that are right, small inputs first."""
+        """The indices of the cases that are right, small inputs first.
+
+        An error that is forgiven is neither right nor a failure.
+        """
         wrong = {f.index for f in self.failures}
-        errors = {
-            i for i, x in enumerate(self.outcomes) if x.error
-        }  # forgiven
-        right = {*range(len(self.outcomes))} - wrong - errors
+        ran = {i for i, x in enumerate(self.outcomes) if not x.error}
+        right = ran - wrong
         return sorted(right, key=lambda i: (input_size(self.case(i)), i))
 
     @cached_property
