@@ -37,9 +37,9 @@ def all_gather_attention(
 
     Every rank gathers the keys and values of all, in one collective, and
     keeps them for the backward pass, which sums their gradients over the
-    ranks in float32. A ring sends as much and holds two of the ``W`` blocks,
-    but has ``W - 1`` steps, each of which has to hide behind one block. With
-    few key heads, gathering is cheap.
+    ranks in float32. Forward, a ring sends as much and holds two of the ``W``
+    blocks, but has ``W - 1`` steps, each of which has to hide behind one
+    block. With few key heads, gathering is cheap.
 
     Arguments, result and errors are those of ``ring_attention``.
 
