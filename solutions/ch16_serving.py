@@ -59,8 +59,7 @@ def match_prefix(
     fits only where all tokens up to its end are the same. Share full
     pages only: another is still being written. Match as much as
     possible, but leave at least the prompt's last token to be computed:
-    its logits are needed. A long system prompt is read once like this,
-    not once a request.
+    its logits are needed.
 
     Args:
         cached: the token ids of each earlier request, and its pages in
@@ -153,7 +152,7 @@ def tree_mask(parents: Tensor, seq_len: int) -> tuple[Tensor, Tensor]:
 
     A drafted token sees the text, its own ancestors and itself, as if
     its branch were the only one. Its position is that which it would
-    have in its branch. A kernel that takes a mask needs no change.
+    have in its branch.
 
     Args:
         parents: ``(N,)``, int64: the index of the draft before each
@@ -184,8 +183,7 @@ def acceptance(
     ``min(1, target / draft)``, both of that token. The first that is
     rejected is replaced by a draw from what the target has in excess,
     ``max(0, target - draft)``, scaled to sum 1. If all are accepted,
-    the target gives one token more. So each token comes out with the
-    target's own probability, exactly.
+    the target gives one token more.
 
     Args:
         target: probabilities at each place, ``(K + 1, V)``.
