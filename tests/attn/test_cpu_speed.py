@@ -132,7 +132,6 @@ QUICK = {
     "cpu-one-token",
     "cpu-layer-norm-1",
     "cpu-rms-norm-4096",
-    "cpu-padded-generation",
 }
 
 

@@ -101,12 +101,12 @@ def test_reworded_messages_leave_a_diagnosis_as_it_is(
     assert any(x.name for x in plain)
 
 
-SOME = [("sdp-attention_loops", "Every key has the same weight")]
+SOME = [("pos-alibi_bias", "The distance is squared")]
 EVERY = [
     *SOME,
+    ("sdp-attention_loops", "Every key has the same weight"),
     ("tfm-sample", "One token too many stays in top_k"),
     ("cache-decode_step", "There is no mask"),
-    ("pos-alibi_bias", "The distance is squared"),
 ]
 
 
