@@ -101,7 +101,7 @@ class Examiner(ExitStack):
         session.give(given_text(key, used), given_names(key))
         return session
 
-    def _judge(self, exercise: Exercise, answer: Answer, plan: Plan) -> Graded:
+    def _judge(self, exercise: Exercise, answer: Answer, text: str) -> Graded:
         """Judge the answer of a process that was forked at a check."""
         if (error := answer.undefined) is not None:
             return _status(error), Verdict(False, str(error))
@@ -112,7 +112,7 @@ class Examiner(ExitStack):
             return last[0]
 
         oracle = self._oracle(exercise.id)
-        there = SimpleNamespace(text=plan.python)  # in place of the answer
+        there = SimpleNamespace(text=text)  # in place of the answer
         try:
             verdict = judge(exercise, there, oracle=oracle, runner=run)
         except Exception as error:  # a result that no comparison is made for

@@ -35,7 +35,7 @@ class NotebookRun:
     Args:
         plan: of the notebook.
         start: its process.
-        judge: the answer of a process that was forked at a check.
+        judge: an answer's process, forked at a check; given all Python.
         timeout: seconds on the wall for one exercise.
     """
 
@@ -43,10 +43,11 @@ class NotebookRun:
         self,
         plan: Plan,
         start: Callable[[Plan], Session],
-        judge: Callable[[Exercise, Answer, Plan], Graded],
+        judge: Callable[[Exercise, Answer, str], Graded],
         timeout: float,
     ) -> None:
         self._plan, self._timeout = plan, timeout
+        self._text = plan.python  # parsed before any time counts
         self._start, self._verdict = start, judge
         self._left = timeout / 3  # for cells
         self._slack = self._left  # for imports; less after a death
@@ -133,7 +134,7 @@ class NotebookRun:
         if _mention(plan.own, exercise):
             check = Check(exercise.name, exercise.form, exercise.usual())
             with session.check(check, self._timeout) as answer:
-                graded = self._verdict(exercise, answer, plan)
+                graded = self._verdict(exercise, answer, self._text)
             if not isinstance(answer.undefined, NameError):
                 return graded
             if name in plan.written:
