@@ -11,6 +11,7 @@ import pytest
 from attn.exercises import sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
+from tests.book.pages import exhaustive_but
 from tests.grading.classroom.damage.kinds import planned, solved
 from tests.grading.sandbox.attacks import Attack, attacks
 from tests.grading.sandbox.conftest import SECRET, left_running, running
@@ -45,6 +46,7 @@ MALFORMED = {
     "another encoding": "# coding: utf-7\n+AG8AcA-en('x')\n",
     "a form feed and carriage returns": "\f\rx = (\r\n",
 }  # fmt: skip
+BRIEF_TEXTS = ["a null", "half a character", "ten thousand minus signs"]
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +106,9 @@ def test_an_attack_earns_no_points_and_does_no_damage(damage, attack):
     assert not damage(attack)
 
 
-@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_text_does_no_damage(damage, text):
+@pytest.mark.parametrize("name", exhaustive_but(BRIEF_TEXTS, MALFORMED))
+def test_malformed_text_does_no_damage(damage, name):
+    text = MALFORMED[name]
     odd = Attack("texts", "why-causal_average", "an odd text", text)
     assert not damage(odd)
 
