@@ -171,7 +171,7 @@ why-kernel_regression | The bandwidth is not squared | true\
 tfm-tie_and_init | The embedding keeps size 1 | true\
  | Off by the factor 1 / std
 tfm-sample | The square of the temperature | true\
- | Computed with temperature squ
+ | A factor counts twice
 """
 
 
