@@ -9,7 +9,7 @@ pytest.importorskip("triton")
 from attn.exercises import sources
 from attn.exercises.fwd.row_softmax_kernel import exercise
 from attn.grading.diagnosis.judge import judge, mutation_score
-from tests.exercises.oracles import oracle, with_every_tenth_mistake
+from tests.exercises.oracles import oracle, thinned
 from tests.processes import run_python
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
@@ -138,7 +138,7 @@ def test_kernels_are_judged_the_same_where_triton_compiles():
 
     Without a GPU, that there is no interpreter is reported.
     """
-    part = with_every_tenth_mistake(exercise)
+    part = thinned(exercise)
     code = (
         "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
         "import triton.language as tl\n"
@@ -146,8 +146,8 @@ def test_kernels_are_judged_the_same_where_triton_compiles():
         "before = [dict(vars(x)) for x in parts]\n"
         "from attn.exercises.spec import find\n"
         "from attn.grading.diagnosis.judge import mutation_score\n"
-        "from tests.exercises.oracles import with_every_tenth_mistake\n"
-        f"exercise = with_every_tenth_mistake(find({exercise.id!r}))\n"
+        "from tests.exercises.oracles import thinned\n"
+        f"exercise = thinned(find({exercise.id!r}))\n"
         "score = mutation_score(exercise)\n"
         "kinds = {type(x.answer).__name__ for x in exercise.mistakes}\n"
         "print(kinds, score.failures, score.counts)\n"

@@ -1,8 +1,8 @@
 """The checks bite: right answers pass, wrong ones fail and are named.
 
 Each fault found here is one that a learner would have met. `make test` judges
-every right answer of the list, and every tenth mistake: a list leads from an
-answer's start to its end. `make test-all` judges all of them, on three seeds.
+the solution, every second right answer of the list and every tenth mistake;
+`make test-all` judges all of them, on three seeds.
 """
 
 import re
@@ -24,7 +24,7 @@ from attn.grading.diagnosis.judge import (
     table,
 )
 from tests.book.pages import exhaustive_but
-from tests.exercises.oracles import oracle, with_every_tenth_mistake
+from tests.exercises.oracles import oracle, thinned
 from tests.grading.diagnosis.test_refusal import height
 
 EXERCISES = every_exercise()
@@ -41,7 +41,7 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     exercise, seed, record_property
 ):
     if seed == "part of 0":
-        exercise = with_every_tenth_mistake(exercise)
+        exercise = thinned(exercise)
         drawn = copy(oracle(exercise.id))
         drawn.exercise = exercise
     else:
