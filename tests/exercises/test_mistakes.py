@@ -30,12 +30,12 @@ from tests.grading.diagnosis.test_refusal import height
 EXERCISES = every_exercise()
 SEEDS = [pytest.param(n, marks=pytest.mark.exhaustive) for n in range(3)]
 
-each_exercise = pytest.mark.parametrize(
-    "exercise", EXERCISES, ids=lambda x: x.id
-)
+
+@pytest.fixture(params=EXERCISES, ids=lambda x: x.id)
+def exercise(request):
+    return request.param
 
 
-@each_exercise
 @pytest.mark.parametrize("seed", ["part of 0", *SEEDS])
 def test_right_answers_pass_and_wrong_ones_are_named(
     exercise, seed, record_property
@@ -60,7 +60,6 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     assert {*result.wrong} <= {*listed}
 
 
-@each_exercise
 @pytest.mark.exhaustive
 def test_right_answers_pass_on_any_inputs(exercise):
     """A grade is given on inputs that no test has seen."""
@@ -72,7 +71,6 @@ def test_right_answers_pass_on_any_inputs(exercise):
             assert not wrong, f"{right.name}, seed {seed}: {problem}"
 
 
-@each_exercise
 def test_there_are_enough_wrong_and_right_answers(exercise):
     assert len(exercise.mistakes) >= 4
     assert len(exercise.equivalents) >= 3
@@ -80,7 +78,6 @@ def test_there_are_enough_wrong_and_right_answers(exercise):
     assert len(set(names)) == len(names)
 
 
-@each_exercise
 def test_the_stub_is_reported_as_not_written(exercise):
     namespace = exercise.namespace()
     exec(sources.stub(exercise.id), namespace)
@@ -138,7 +135,6 @@ def test_a_broken_solution_is_refused(exercise):
     assert refused(exercise, broken)
 
 
-@each_exercise
 def test_an_exercise_has_three_hints_that_are_not_the_solution(exercise):
     hints = sources.hints(exercise.id)
     assert len(hints) == 3
@@ -146,7 +142,6 @@ def test_an_exercise_has_three_hints_that_are_not_the_solution(exercise):
     assert all(body not in hint for hint in hints)
 
 
-@each_exercise
 def test_a_stub_fits_the_width_of_the_page(exercise):
     stub = sources.stub(exercise.id)
     assert max(map(len, stub.splitlines())) <= 72
@@ -155,7 +150,6 @@ def test_a_stub_fits_the_width_of_the_page(exercise):
     assert not listed, "the page makes a list of a line that begins so"
 
 
-@each_exercise
 def test_an_id_consists_of_a_chapter_and_a_name(exercise):
     key, name = sources.split_id(exercise.id)
     assert key in CHAPTERS

@@ -8,6 +8,7 @@ import pytest
 from attn.grading.classroom import plan, pools
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.submissions import Submission
+from tests.book.pages import exhaustive_but
 from tests.grading.classroom.accidents import accidents
 from tests.grading.classroom.damage.kinds import planned
 from tests.grading.classroom.fakes import OPTIONS
@@ -28,10 +29,7 @@ QUICK = [x for n, x in enumerate(ALL) if n % 12 == 0 or x.again]
 
 @pytest.mark.parametrize(
     "accident",
-    [
-        pytest.param(x, marks=() if x in QUICK else pytest.mark.exhaustive)
-        for x in ALL
-    ],
+    exhaustive_but(QUICK, ALL),
     ids=str,
 )
 def test_an_honest_notebook_gets_full_marks(accident, examiner, tmp_path):

@@ -96,10 +96,7 @@ def damage(tmp_path, impatient, victim):
 
 @pytest.mark.parametrize(
     "attack",
-    [
-        pytest.param(x, marks=() if x in FEW else pytest.mark.exhaustive)
-        for x in (*ALL, *ELSEWHERE)
-    ],
+    exhaustive_but(FEW, (*ALL, *ELSEWHERE)),
     ids=str,
 )
 def test_an_attack_earns_no_points_and_does_no_damage(damage, attack):
