@@ -186,7 +186,7 @@ def acceptance(
     the target gives one token more.
 
     Args:
-        target: probabilities at each place, ``(K + 1, V)``.
+        target: probabilities of V words at each place, ``(K + 1, V)``.
         draft: those that the drafts were drawn from, ``(K, V)``.
         tokens: the drafts, ``(K,)``, int64; ``draft`` is not 0 there.
 
