@@ -11,7 +11,7 @@ from attn.bench import results
 from attn.bench.cases import find
 from attn.bench.runner import run_case
 from attn.functional.inputs import validate
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 from tests.timing import ratio
 
 pytestmark = pytest.mark.serial

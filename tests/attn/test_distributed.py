@@ -23,7 +23,7 @@ from attn.distributed import (
     unshard,
 )
 from tests.attn import ranks
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.skipif(
     not dist.is_available(), reason="PyTorch without torch.distributed"

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import attn
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 
 PAGES = Path(__file__).resolve().parents[2] / "book" / "api"
 MODULES = [

@@ -20,7 +20,7 @@ from tests.attn.cases import assert_exact
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
 from tests.attn.hf_encoders import ENCODERS, encoder
 from tests.attn.hf_zoo import exact_logits
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 
 FAMILIES = pytest.mark.parametrize("family", DECODERS)
 STEPS = (5, 3, 1, 1, 1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attn import hf
 from tests.attn.graphs import in_one_graph
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 
 SIDES = pytest.mark.parametrize(
     "side", exhaustive_but(["left"], ["none", "left", "right"])

@@ -18,7 +18,7 @@ from attn.kernels import (
 )
 from attn.kernels.configs import Config, config_of
 from tests.attn.test_kernels import BF16, FP16, FP32, randn
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 
 
 @pytest.fixture(autouse=True)

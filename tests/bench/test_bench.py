@@ -19,7 +19,7 @@ from attn.bench.case import Case, Goal, Sizes
 from attn.bench.cases import CASES, find
 from attn.bench.runner import not_runnable_reason, run_case
 from attn.plot import alt_text
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 

@@ -4,10 +4,10 @@ import functools
 import re
 from pathlib import Path
 
-import pytest
 from bs4 import BeautifulSoup
 
 from book.paper import parts
+from tests.marks import exhaustive_but
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {  # those that one can touch, and their pages
@@ -43,13 +43,6 @@ def pages():
     """Every page, as a path without its ending."""
     printed = [page for _, part in parts(ROOT) for page in part]
     return [*printed, *(page for page in API if page not in printed)]
-
-
-def exhaustive_but(quick, values):
-    """Return the values as parameters; `make test` runs the quick ones."""
-    assert all(x in values for x in quick)
-    rest = pytest.mark.exhaustive
-    return [x if x in quick else pytest.param(x, marks=rest) for x in values]
 
 
 def views():

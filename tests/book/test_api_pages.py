@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from tests.book.pages import API, ROOT, exhaustive_but, soup
+from tests.book.pages import API, ROOT, soup
 from tests.book.test_browser import results
+from tests.marks import exhaustive_but
 
 OVERVIEW = "book/api/index"
 ROOMS = [page for page in API if page != OVERVIEW]

@@ -9,7 +9,8 @@ from attn.publishing.museum import SHOWN, exhibits
 from attn.publishing.myst_to_markdown.targets import notebook
 from book.ext.attn_book.museum import rooms
 from tests.book.conftest import Visit
-from tests.book.pages import exhaustive_but, pages, soup
+from tests.book.pages import pages, soup
+from tests.marks import exhaustive_but
 
 PAGE = "notebooks/museum"
 EXHIBITS = exhibits(notebook("museum"))

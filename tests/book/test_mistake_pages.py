@@ -9,13 +9,13 @@ from attn.exercises import CHAPTERS, edits, sources
 from attn.exercises.changes import changes
 from book.speed import MEASURED
 from tests.book.conftest import Visit
-from tests.book.pages import exhaustive_but
 from tests.book.test_browser import (
     ONE_OF_EACH_KIND,
     OPEN_ALL,
     serious_violations,
     sideways_overflow,
 )
+from tests.marks import exhaustive_but
 
 PAGES = [f"book/mistakes/{key}" for key in CHAPTERS]
 

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from tests.book.pages import chapters, exhaustive_but, soup
+from tests.book.pages import chapters, soup
 from tests.book.test_drawings import LOOK
+from tests.marks import exhaustive_but
 
 BOX = "admonition-before-you-start"
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.book.conftest import Visit
-from tests.book.pages import exhaustive_but, pages
+from tests.book.pages import pages
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.browser
 PHONE = 390

@@ -11,8 +11,9 @@ from attn.data import minilm
 from attn.data.minilm import MiniLM
 from attn.functional import attention_weights
 from book.figures import attention_heads, sentence
-from tests.book.pages import FIGURES, exhaustive_but
+from tests.book.pages import FIGURES
 from tests.book.test_browser import serious_violations, sideways_overflow
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.skipif(
     not minilm.available(), reason=minilm.HOW_TO_INSTALL

@@ -9,9 +9,10 @@ import torch
 from attn.data import minilm
 from tests.book.conftest import Visit
 from tests.book.controls import Figure
-from tests.book.pages import FIGURES, exhaustive_but
+from tests.book.pages import FIGURES
 from tests.book.test_browser import sideways_overflow
 from tests.book.test_touch import NEEDS
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.browser
 FRONT = "book/intro"

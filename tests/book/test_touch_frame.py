@@ -4,8 +4,9 @@ import pytest
 
 from attn.publishing import touch
 from tests.book.conftest import SETTLED, Visit
-from tests.book.pages import FIGURES, exhaustive_but
+from tests.book.pages import FIGURES
 from tests.book.test_browser import AXE, FOUND
+from tests.marks import exhaustive_but
 
 
 #: `make test` looks at one figure; the others are made of the same parts.

@@ -23,9 +23,9 @@ from attn.grading.diagnosis.judge import (
     solution,
     table,
 )
-from tests.book.pages import exhaustive_but
 from tests.exercises.oracles import oracle, thinned
 from tests.grading.diagnosis.test_refusal import height
+from tests.marks import exhaustive_but
 
 EXERCISES = every_exercise()
 SEEDS = [pytest.param(n, marks=pytest.mark.exhaustive) for n in range(3)]

@@ -11,6 +11,7 @@ import torch
 from attn.exercises.spec import every_exercise
 from attn.grading.checks.failures import one_thread
 from attn.grading.diagnosis.judge import judge, solution
+from tests.marks import exhaustive_but
 from tests.processes import run_python
 from tests.timing import cpu_ratio
 
@@ -92,10 +93,7 @@ def test_checks_import_nothing(first_checks):
 
 @pytest.mark.parametrize(
     "exercise",
-    [
-        x if n % 4 == 0 else pytest.param(x, marks=pytest.mark.exhaustive)
-        for n, x in enumerate(every_exercise())
-    ],
+    exhaustive_but(every_exercise()[::4], every_exercise()),
     ids=lambda x: x.id,
 )
 def test_a_right_answer_is_accepted_within_a_second(exercise, first_checks):

@@ -9,8 +9,8 @@ import torch
 
 from attn import plot
 from tests.book.controls import Figure
-from tests.book.pages import exhaustive_but
 from tests.book.test_browser import AXE, FOUND
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.browser
 TOKENS = ("<s>", "the", "keeper", "counted", "ships")

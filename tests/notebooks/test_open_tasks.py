@@ -13,7 +13,7 @@ from attn.data import minilm, smollm
 from attn.exercises import CHAPTERS, cells, sources
 from attn.grading import goal
 from attn.publishing import notebooks
-from tests.book.pages import exhaustive_but
+from tests.marks import exhaustive_but
 from tests.notebooks.learners import short
 
 #: Chapter and answer, as different as they come, all of them right.

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from attn.publishing import touch
-from tests.book.pages import FIGURES, exhaustive_but
+from tests.book.pages import FIGURES
+from tests.marks import exhaustive_but
 
 THEME = "() => document.documentElement.dataset.theme"
 CONTROLS = "input:enabled, [role=radio], select, button:not(code + *)"

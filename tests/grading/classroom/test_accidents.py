@@ -8,10 +8,10 @@ import pytest
 from attn.grading.classroom import plan, pools
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.submissions import Submission
-from tests.book.pages import exhaustive_but
 from tests.grading.classroom.accidents import accidents
 from tests.grading.classroom.damage.kinds import planned
 from tests.grading.classroom.fakes import OPTIONS
+from tests.marks import exhaustive_but
 from tests.notebooks.learners import pytest_nbval, total
 
 ALL = accidents()

@@ -11,10 +11,10 @@ import pytest
 from attn.exercises import sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
-from tests.book.pages import exhaustive_but
 from tests.grading.classroom.damage.kinds import planned, solved
 from tests.grading.sandbox.attacks import Attack, attacks
 from tests.grading.sandbox.conftest import SECRET, left_running, running
+from tests.marks import exhaustive_but
 
 ALL = attacks()
 #: In cells of their own: before the answers, between two, after the last.
