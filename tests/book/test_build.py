@@ -45,3 +45,11 @@ def test_a_book_with_an_address_has_a_sitemap(bare):
     assert {f"{ADDRESS}/{page}.html" for page in pages()} <= listed
     page = (bare / f"{chapters()[0]}.html").read_text("utf-8")
     assert f'href="{ADDRESS}/{chapters()[0]}.html"' in page  # canonical
+
+
+def test_a_book_is_built_again_where_only_a_chapter_has_changed(bare):
+    folder = bare.parents[2]
+    (folder / "book" / f"{chapters()[0]}.ipynb").touch()
+    environment = {"PYTHONPATH": str(folder / "trap"), "BOOK_ADDRESS": ADDRESS}
+    status, output = build(folder / "book", folder / "out", **environment)
+    assert status == 0, output[-4000:]

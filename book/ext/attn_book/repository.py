@@ -17,6 +17,7 @@ from subprocess import getoutput
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.ext.autodoc.mock import mock
 
 from attn.publishing import myst_to_markdown
 
@@ -60,7 +61,8 @@ def configure(app: Sphinx, config: Config) -> None:
 def make_copies(app: Sphinx) -> list[str]:
     """Translate every notebook under ``_sources``, and add the glossary."""
     folder = Path(app.outdir, "_sources", "notebooks")
-    myst_to_markdown.translate(folder, source(app.srcdir))
+    with mock(["matplotlib"]):  # attn.plot loads it, to show a figure unrun
+        myst_to_markdown.translate(folder, source(app.srcdir))
     return []  # no page more
 
 
