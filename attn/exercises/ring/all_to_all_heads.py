@@ -10,6 +10,7 @@ from attn.exercises.conditions import views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.ring.blocks import GIVEN, attend
 from attn.exercises.ring.lockstep import (
+    SPOILED,
     Link,
     named,
     run_crossed,
@@ -54,7 +55,7 @@ def _use(
     parts = [shards(x, world_size, "contiguous") for x in whole]
 
     def work(rank: int, link: Link, factor: float = 1.0) -> Any:
-        own = (factor * x[rank] for x in parts)
+        own = link.lend(*(factor * x[rank] for x in parts))
         return answer(*own, world_size, link.all_to_all, *options)
 
     run = run_crossed if messages == CROSSED else run_ranks
@@ -63,6 +64,7 @@ def _use(
     return {
         **named(results, "out"),
         "elements that each rank sends": ", ".join(map(str, counts)),
+        SPOILED: sum(link.spoiled for link in links),
     }
 
 

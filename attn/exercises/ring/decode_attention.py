@@ -10,6 +10,7 @@ from attn.exercises.conditions import views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.ring.blocks import GIVEN, attend, merge_states
 from attn.exercises.ring.lockstep import (
+    SPOILED,
     Link,
     named,
     run_crossed,
@@ -34,8 +35,10 @@ def _use(
     """Run the answer as every rank; rank r has entry r of the lists."""
 
     def work(rank: int, link: Link, factor: float = 1.0) -> Any:
-        own = (factor * x for x in (key[rank], value[rank]))
-        return answer(query.clone(), *own, link.gather)
+        own = link.lend(
+            query.clone(), factor * key[rank], factor * value[rank]
+        )
+        return answer(*own, link.gather)
 
     run = run_crossed if messages == CROSSED else run_ranks
     results, links = run(work, len(key))
@@ -43,6 +46,7 @@ def _use(
     return {
         **named(results, "out"),
         "elements that each rank sends": ", ".join(map(str, counts)),
+        SPOILED: sum(link.spoiled for link in links),
     }
 
 

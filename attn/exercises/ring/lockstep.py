@@ -8,7 +8,6 @@ runs in the process that checks it, without threads, and always in one order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,10 +15,15 @@ from torch import Tensor
 
 Message = tuple[Tensor, ...]
 CHANGED = "shifts whose tensors were changed before wait() returned"
+SPOILED = "ranks whose inputs were changed in place"
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:
     return [tuple(x.clone() for x in m) for m in messages]
+
+
+def _equal(x: Tensor, y: Tensor) -> bool:
+    return torch.equal(x.nan_to_num(), y.nan_to_num())
 
 
 class _Waits(BaseException):
@@ -40,6 +44,17 @@ class Link:
         self.started: list[list[Message]] = []
         self._at_start: list[list[Message]] = []
         self.changed = 0  # calls whose tensors changed on their way
+        self._inputs: list[tuple[Tensor, Tensor]] = []
+
+    def lend(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Return inputs of this rank, to see later whether they changed."""
+        self._inputs += [(x, x.clone()) for x in tensors]
+        return tensors
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether an input of this rank was changed in place."""
+        return not all(_equal(*pair) for pair in self._inputs)
 
     def shift(self, *tensors: Tensor) -> Callable[[], list[Tensor]]:
         """Start to send to the next rank, and to receive from the last.
@@ -99,7 +114,7 @@ class Link:
     def _as_started(self, call: int) -> bool:
         both = zip(self.started[call], self._at_start[call], strict=True)
         return all(
-            torch.equal(x.nan_to_num(), y.nan_to_num())
+            _equal(x, y)
             for now, before in both
             for x, y in zip(now, before, strict=True)
         )
@@ -158,7 +173,7 @@ def run_crossed(
 ) -> tuple[list[Any], list[Link]]:
     """Call ``work`` as each rank, which gets what others send elsewhere.
 
-    There they compute with the ``factor`` 0.5. An answer that has their
+    There these compute with the ``factor`` 0.5. An answer that has their
     tensors from anywhere but a message, from a global of its own for
     instance, gives another result.
 
@@ -166,9 +181,15 @@ def run_crossed(
         work: of ``(rank, link, factor)``; the factor is 1 by default.
         world_size: the number of ranks.
     """
-    _, links = run_ranks(partial(work, factor=0.5), world_size)
+    crossed = []
+    for rank in range(world_size):
+
+        def elsewhere(other: int, link: Link, mine: int = rank) -> Any:
+            return work(other, link, factor=1.0 if other == mine else 0.5)
+
+        _, links = run_ranks(elsewhere, world_size)
+        crossed.append(Link(rank, links[rank].sent))
     run_ranks(work, world_size)  # what a global holds is of this run
-    crossed = [Link(rank, links[0].sent) for rank in range(world_size)]
     try:
         return [work(x.rank, x) for x in crossed], crossed
     except _Waits:

@@ -11,6 +11,7 @@ from attn.exercises.draw import Draw
 from attn.exercises.ring.blocks import GIVEN, attend, block_gradients
 from attn.exercises.ring.lockstep import (
     CHANGED,
+    SPOILED,
     Link,
     named,
     run_crossed,
@@ -72,6 +73,7 @@ def _use(
     def work(rank: int, link: Link, factor: float = 1.0) -> Any:
         own = [x[rank].clone() for x in parts]
         own[4], own[5] = own[4][..., 0], factor * own[5]
+        own = link.lend(*own)
         return answer(*own, rank, world_size, link.shift, *options)
 
     run = run_crossed if messages == CROSSED else run_ranks
@@ -79,6 +81,7 @@ def _use(
     return {
         **named(results, "dq", "dk", "dv"),
         CHANGED: sum(link.changed for link in links),
+        SPOILED: sum(link.spoiled for link in links),
     }
 
 

@@ -10,6 +10,7 @@ from attn.exercises.draw import Draw
 from attn.exercises.ring.blocks import GIVEN, attend, merge_states
 from attn.exercises.ring.lockstep import (
     CHANGED,
+    SPOILED,
     Link,
     named,
     run_crossed,
@@ -60,7 +61,7 @@ def _use(
     parts = [shards(x, world_size, layout or "contiguous") for x in whole]
 
     def work(rank: int, link: Link, factor: float = 1.0) -> Any:
-        own = (factor * x[rank] for x in parts)
+        own = link.lend(*(factor * x[rank] for x in parts))
         return answer(*own, rank, world_size, link.shift, *options)
 
     run = run_crossed if messages == CROSSED else run_ranks
@@ -70,6 +71,7 @@ def _use(
         **named(results, "out", "lse"),
         "shifts of each rank": ", ".join(map(str, counts)),
         CHANGED: sum(link.changed for link in links),
+        SPOILED: sum(link.spoiled for link in links),
     }
 
 
