@@ -8,6 +8,7 @@ runs in the process that checks it, without threads, and always in one order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -173,25 +174,21 @@ def run_crossed(
 ) -> tuple[list[Any], list[Link]]:
     """Call ``work`` as each rank, which gets what others send elsewhere.
 
-    There these compute with the ``factor`` 0.5. An answer that has their
-    tensors from anywhere but a message, from a global of its own for
-    instance, gives another result.
+    All tensors of that run are smaller, by the ``factor`` 0.5, and those of
+    the run between are not. An answer that has the others' tensors from
+    anywhere but a message, from a global of its own for instance, gives
+    another result.
 
     Args:
         work: of ``(rank, link, factor)``; the factor is 1 by default.
         world_size: the number of ranks.
     """
-    crossed = []
-    for rank in range(world_size):
-
-        def elsewhere(other: int, link: Link, mine: int = rank) -> Any:
-            return work(other, link, factor=1.0 if other == mine else 0.5)
-
-        _, links = run_ranks(elsewhere, world_size)
-        crossed.append(Link(rank, links[rank].sent))
+    smaller = partial(work, factor=0.5)
+    _, links = run_ranks(smaller, world_size)
     run_ranks(work, world_size)  # what a global holds is of this run
+    crossed = [Link(rank, links[0].sent) for rank in range(world_size)]
     try:
-        return [work(x.rank, x) for x in crossed], crossed
+        return [smaller(x.rank, x) for x in crossed], crossed
     except _Waits:
         raise RuntimeError(
             "a rank waits for what is not sent when the tensors have other "

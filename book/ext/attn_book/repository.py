@@ -20,6 +20,7 @@ from sphinx.config import Config
 from sphinx.ext.autodoc.mock import mock
 
 from attn.publishing import myst_to_markdown
+from attn_book import ABSENT
 
 #: The branch of the learner's copies, written by the workflow ``pages``.
 COPIES = "copies"
@@ -61,7 +62,7 @@ def configure(app: Sphinx, config: Config) -> None:
 def make_copies(app: Sphinx) -> list[str]:
     """Translate every notebook under ``_sources``, and add the glossary."""
     folder = Path(app.outdir, "_sources", "notebooks")
-    with mock(["matplotlib"]):  # attn.plot loads it, to show a figure unrun
+    with mock([*ABSENT]):  # attn.plot loads them; a figure is shown unrun
         myst_to_markdown.translate(folder, source(app.srcdir))
     return []  # no page more
 
