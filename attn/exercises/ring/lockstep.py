@@ -54,7 +54,7 @@ class Link:
 
     @property
     def spoiled(self) -> bool:
-        """Whether an input of this rank was changed in place."""
+        """Tell whether an input of this rank was changed in place."""
         return not all(_equal(*pair) for pair in self._inputs)
 
     def shift(self, *tensors: Tensor) -> Callable[[], list[Tensor]]:
