@@ -16,9 +16,11 @@ def oracle(exercise_id: str) -> Oracle:
 def thinned(exercise: Exercise) -> Exercise:
     """Copy an exercise with half its styles, and a tenth of its mistakes.
 
-    The list leads from an answer's start to its end.
+    The list leads from an answer's start to its end. A kernel, which is
+    interpreted, has half as many of both.
     """
+    step = 2 if exercise.launch else 1
     copy = replace(exercise)
-    vars(copy)["equivalents"] = exercise.equivalents[::2]
-    vars(copy)["mistakes"] = exercise.mistakes[::10]
+    vars(copy)["equivalents"] = exercise.equivalents[:: 2 * step]
+    vars(copy)["mistakes"] = exercise.mistakes[:: 10 * step]
     return copy
