@@ -14,7 +14,7 @@ def oracle(exercise_id: str) -> Oracle:
 
 
 def thinned(exercise: Exercise) -> Exercise:
-    """Copy an exercise with half its styles, and a tenth of its mistakes.
+    """Copy an exercise with half its styles, and a twentieth of its mistakes.
 
     The list leads from an answer's start to its end. A kernel, which is
     interpreted, has half as many of both.
@@ -22,5 +22,5 @@ def thinned(exercise: Exercise) -> Exercise:
     step = 2 if exercise.launch else 1
     copy = replace(exercise)
     vars(copy)["equivalents"] = exercise.equivalents[:: 2 * step]
-    vars(copy)["mistakes"] = exercise.mistakes[:: 10 * step]
+    vars(copy)["mistakes"] = exercise.mistakes[:: 20 * step]
     return copy

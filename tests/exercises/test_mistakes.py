@@ -1,8 +1,9 @@
 """The checks bite: right answers pass, wrong ones fail and are named.
 
 Each fault found here is one that a learner would have met. `make test` judges
-the solution, every second right answer of the list and every tenth mistake,
-of a kernel half as many; `make test-all` judges all of them, on two seeds.
+the solution, every second right answer of the list and every twentieth
+mistake, of a kernel half as many; `make test-all` judges all of them, on two
+seeds.
 """
 
 import re

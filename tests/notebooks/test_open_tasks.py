@@ -69,7 +69,7 @@ def test_a_task_has_known_answers_and_ignored_outputs(key):
     assert "goal(" in goals.source
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", exhaustive_but(KEYS[::2], KEYS))
 def test_the_given_start_of_a_task_runs_and_misses_a_goal(key, capsys):
     lines = lines_of(key, None, capsys)
     assert any(line.startswith("·") for line in lines), lines
@@ -77,7 +77,7 @@ def test_the_given_start_of_a_task_runs_and_misses_a_goal(key, capsys):
 
 @pytest.mark.parametrize(
     "task",
-    exhaustive_but([*dict(reversed(ANSWERS)).items()], ANSWERS),
+    exhaustive_but([*dict(reversed(ANSWERS)).items()][1::2], ANSWERS),
     ids=lambda task: task[0],
 )
 def test_every_answer_reaches_every_goal(task, capsys):
