@@ -138,16 +138,21 @@ def _function(
             return _two_products
         case "three products":
             return _three_products
-        case "Flex":
+        case "Flex" | "Flex, tuned" | "Flex, tuned, TMA":
             flex: Function = flex_attention
             if not sizes.dry:
-                flex = torch.compile(flex_attention)
+                tuning = "max-autotune-no-cudagraphs"
+                mode = tuning if name != "Flex" else None
+                flex = torch.compile(flex_attention, mode=mode)
+            if name.endswith("TMA"):
+                flex = partial(flex, kernel_options={"USE_TMA": True})
             mask = None if decoding else _block_mask(sizes)
             return partial(flex, block_mask=mask, enable_gqa=gqa)
-        case "triton_split_kv":
+        case "triton_split_kv" | "triton, one split":
             from attn.kernels import decode_attention  # needs Triton
 
-            return decode_attention
+            splits = 1 if name == "triton, one split" else None
+            return partial(decode_attention, splits=splits)
         case "triton":
             return partial(api.attention, impl="triton", **options)
     if tuned and not sizes.dry:

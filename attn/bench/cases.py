@@ -173,6 +173,23 @@ def _on_gpu() -> Iterator[Case]:
         (*_goals("triton_split_kv", ratios), *_goals("auto", ratios)),
         "decode",
     )
+    split = "triton_split_kv"
+    yield Case(  # 8 programs without splits: what splitting is for
+        "gpu-decode-one",
+        "decoding, one sequence, 32 heads on 8, 16384 keys, bf16",
+        replace(full, L=1, S=16384, H=32, Hkv=8),
+        ("SDPA", "auto", split, "triton, one split", "Flex", "copy"),
+        _goals(split, {"triton, one split": 1.0, "SDPA": 1.0}),
+        "decode",
+    )
+    tuned = "Flex, tuned", "Flex, tuned, TMA"  # as our tiles and loads are
+    yield Case(
+        "gpu-flex-tuned",
+        "forward, D 128, causal, 8192 tokens, bf16, Flex tuned",
+        full,
+        ("Flex", *tuned, "triton", "auto"),
+        (Goal(("triton",), tuned, 1.0),),
+    )
 
 
 CASES: tuple[Case, ...] = (

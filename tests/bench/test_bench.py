@@ -261,15 +261,35 @@ def test_the_sentences_of_chapters_12_and_13_hold_for_the_runs_on_an_h100():
         assert tried == sorted(tried), "a persistent grid is in between"
         saved.append(round(100 * (1 - tried[0] / tried[2])))
     assert (min(saved), max(saved)) == (13, 22)
+
+    def spent(row):
+        return {
+            tuple(x["config"].values()): statistics.median(x["seconds"])
+            for x in row["tried"]
+            if "seconds" in x
+        }
+
+    for kernel, percent in (("dkdv", 3), ("dq", 1)):
+        times = spent(rows[kernel, 128])
+        *tile, _ = rows[kernel, 128]["shipped"].values()
+        ratio = times[*tile, "tma"] / times[*tile, "pointers"]
+        assert round(100 * (1 - ratio)) == percent
     (dkdv,) = (x for x in first["sweep"]["rows"] if
                (x["kernel"], x["head_dim"], x["dtype"])
                == ("dkdv", 128, "bfloat16"))  # fmt: skip
     assert 1.9 < dkdv["ratio"] < 2.1, "half of the time"
+    times = {x[:3]: y for x, y in spent(dkdv).items() if x[3] == 2}
+    four, eight = times[32, 64, 4], times[32, 64, 8]
+    assert round(eight / four, 1) == 1.7, "warps alone, with the same tile"
+    assert times[64, 64, 4] < times[64, 64, 8], "though it spills more"
+    for keys, warps in ((64, 4), (128, 8)):
+        assert 1.1 < times[32, keys, warps] / times[64, keys, warps] < 1.2
 
 
 def test_the_sentences_of_chapter_13_hold_for_the_run_on_a_cpu():
     keys = 511 + cpu_window.BLOCK  # of a block: its own, and those before
-    assert (keys, round(4096 / keys, 1)) == (575, 7.1)
+    read = sum(min(i + cpu_window.BLOCK, keys) for i in range(0, 4096, 64))
+    assert (keys, round(4096 * 64 / read, 1)) == (575, 7.6)
     cases = {x["case"]: x["peers"] for x in results.latest("cpu")["cases"]}
     for name, layer, extra in (("", 0.4, 0.1), ("-576", 1.8, 0.01)):
         peers = cases[f"cpu-attached-generation{name}"]
