@@ -67,7 +67,7 @@ def test_every_exhibit_has_its_source_or_says_where_it_was_invented(
         assert re.search(r"\]\(https://[\w.]+/[\w./#-]+\)", text), text
     first_page = museum.cells[1].source
     assert f"Of the {len(sources)} exhibits, {len(public)} have" in first_page
-    words = {6: "six", 8: "eight"}
+    words = {7: "seven", 8: "eight"}
     assert f"{words[len(found)].capitalize()} were found here" in first_page
     assert f"{words[len(invented)]} were invented here" in first_page
     summary = museum.metadata["attn"]["summary"]
