@@ -81,9 +81,10 @@ def tiled_forward(
     For each block of queries go through the blocks of keys. Scores are
     scaled by ``1 / sqrt(D)``; with ``is_causal`` query i attends to
     keys 0 to i. The check measures the memory that is alive: a copy of
-    each input, twice the result and 16 tiles are allowed; all scores
-    of even one query are too much. Sizes are no multiples of a block,
-    and L != S. Your functions above may be used, but not
+    each input, twice the result and 16 tiles are allowed. A block of
+    whole rows is too much: its memory doubles with the length, too, but
+    it grows with the keys. Sizes are no multiples of a block, and L !=
+    S. Your functions above may be used, but not
     ``F.scaled_dot_product_attention``.
 
     Args:
