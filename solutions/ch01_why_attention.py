@@ -10,8 +10,8 @@ def causal_average(x: Tensor) -> Tensor:
     Row ``i`` of the result is the mean of rows ``0`` to ``i`` of ``x``,
     so that no row depends on a later token. The check uses two to four
     axes, one token and many, views, float32 and float64, and gradients.
-    This is attention with equal weights: everything that follows
-    changes the weights, and nothing else.
+    This is attention with equal weights: most of what follows is
+    about better ones.
 
     Args:
         x: tokens, ``(..., L, E)``.

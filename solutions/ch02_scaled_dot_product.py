@@ -14,8 +14,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     every axis, scores of 1000 and -1000, slices with very different
     maxima, single ``-inf`` entries (never a whole slice), float32,
     float16 and bfloat16, and the gradient. Every attention layer goes
-    through this function: one NaN here, and the whole model returns
-    NaN.
+    through this function: a NaN here spreads to all that reads it.
 
     Args:
         x: scores, any shape, any float dtype.
@@ -126,8 +125,8 @@ class SelfAttention(nn.Module):
     PyTorch's. No mask, no dropout, nothing kept between calls. The
     check loads its own weights under these names, calls the module
     with one sequence, a batch and a batch of batches, in both modes,
-    and compares outputs and gradients. A GPT is this layer many times
-    over.
+    and compares outputs and gradients. With a mask, more heads and a
+    feed-forward layer behind it, this is a layer of a GPT.
     """
 
     def __init__(self, embed_dim: int, head_dim: int):

@@ -103,8 +103,8 @@ def sliding_window(
     query sees size keys (fewer at the start), counted backwards from
     its own position, and none after it: size=1 leaves only the token
     itself. The check compares every entry, including L != S and windows
-    longer than the sequence. This mask limits Mistral's cache to 4096
-    tokens, however long the text.
+    longer than the sequence. This mask limited the cache of the first
+    Mistral to 4096 tokens, however long the text.
 
     Args:
         q_len: number of queries, L.

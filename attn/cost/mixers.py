@@ -63,7 +63,9 @@ def mixer_cost(
     published table names ``log_k L`` for convolutions, which is true of
     dilated ones, and no projections for attention, which are most of it
     while ``L`` is below ``4 E`` (causal) or ``2 E`` (full). Convolutions are
-    as parallel as attention.
+    as parallel as attention. Steps are those of the formulas as written: a
+    linear recurrence can be scanned in ``log2 L`` rounds. An LSTM layer has
+    its non-linearity inside; attention is followed by a feed-forward layer.
 
     Args:
         kind: a name of the table.

@@ -23,6 +23,10 @@ def dependency_mask(
     axis leaks a later token through its query alone. An output may depend on
     its own query; the diagonal is therefore measured with key and value.
 
+    A pair that is marked is proved. One that is not may be hidden: where
+    scores are large, a weight rounds to 0, and nothing moves. The queries are
+    small for this reason.
+
     Args:
         attention: a function of query ``(1, 1, L, 8)``, key and value
             ``(1, 1, S, 8)``, all float32, with its mask built in.
@@ -59,7 +63,7 @@ def dependency_mask(
     arguments.count("kv_len", kv_len)
     arguments.integer("q_offset", q_offset)
     rng = torch.Generator().manual_seed(1)
-    q, q_new = torch.randn(2, 1, 1, q_len, 8, generator=rng)
+    q, q_new = torch.randn(2, 1, 1, q_len, 8, generator=rng) / 16
     k, v, k_new, v_new = torch.randn(4, 1, 1, kv_len, 8, generator=rng)
     q_idx = torch.arange(q_len)[:, None] + q_offset  # (L, 1)
     kv_idx = torch.arange(kv_len)[:, None]  # (S, 1)

@@ -1,4 +1,4 @@
-"""The probe finds the mask inside any attention function, and every leak."""
+"""The probe finds the mask inside attention functions, and their leaks."""
 
 from __future__ import annotations
 
@@ -74,6 +74,18 @@ def test_a_mask_after_the_softmax_leaks_the_future():
     def late(q, k, v):
         return (torch.softmax(scores(q, k), -1) * TRIANGLE) @ v
 
+    assert dependency_mask(late, 6).all()
+
+
+@pytest.mark.parametrize("scale", [1, 10])
+def test_a_large_scale_hides_no_pair_because_the_queries_are_small(scale):
+    def late(q, k, v):
+        return (torch.softmax(scale * q @ k.mT, -1) * TRIANGLE) @ v
+
+    def right(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, TRIANGLE, scale=scale)
+
+    assert torch.equal(dependency_mask(right, 6), TRIANGLE)
     assert dependency_mask(late, 6).all()
 
 
