@@ -40,10 +40,10 @@ def sinusoidal(
     Column ``2i`` is ``sin(position / base ** (2i / dim))`` and column
     ``2i + 1`` its cosine. An odd ``dim`` ends with a sine.
 
-    With an even ``dim`` the length of each vector is ``sqrt(dim / 2)``. Token
-    embeddings have to be as long, or they drown: the first Transformer
-    multiplies its own by ``sqrt(dim)`` before it adds these
-    (``embed_scale`` of ``TransformerConfig``).
+    With an even ``dim`` the length of each vector is ``sqrt(dim / 2)``. The
+    first Transformer multiplies its token embeddings by ``sqrt(dim)`` before
+    it adds these, so that both are of similar length (``embed_scale`` of
+    ``TransformerConfig``).
 
     Args:
         seq_len: positions ``0`` to ``seq_len - 1``.
