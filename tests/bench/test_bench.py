@@ -244,6 +244,9 @@ def test_the_sentences_of_chapters_12_and_13_hold_for_the_runs_on_an_h100():
         assert round(min(found), 1) == low and max(found) < high
     over = [faster(last, x, "cuDNN", "triton") for x in forward]
     assert min(over) > 1.055 and max(over) < 1.215
+    (longest,) = (x["peers"] for x in last["cases"] if x["case"] == forward[2])
+    rates = (results.speed(longest[x]) for x in ("matmul", "triton", "cuDNN"))
+    assert [round(x / 1e12) for x in rates] == [790, 529, 635]
     assert 1.05 < faster(last, "gpu-backward-128", "Flex", "triton") < 1.15
     assert faster(first, "gpu-decode", "SDPA", "copy") > 1
     rows = {(x["kernel"], x["head_dim"]): x for x in last["sweep"]["rows"]
