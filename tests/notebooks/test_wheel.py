@@ -174,6 +174,7 @@ def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
         named = shlex.split(line.split("`")[1])
         assert named[:2] == ["pip", "install"] and wheel.as_uri() in named[2]
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # none from above
     old = ("-m", "pip", "install", "-q", "pytest==7.3.2", "pluggy==1.0.0")
     call(python, *old)
     assert "1 passed" in call(python, "-m", "pytest", "test_it.py").stdout
