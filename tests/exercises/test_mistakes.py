@@ -134,13 +134,6 @@ def test_a_broken_solution_is_refused(exercise):
     assert refused(exercise, broken)
 
 
-def test_an_exercise_has_three_hints_that_are_not_the_solution(exercise):
-    hints = sources.hints(exercise.id)
-    assert len(hints) == 3
-    body = sources.solution(exercise.id).splitlines()[-1].strip()
-    assert all(body not in hint for hint in hints)
-
-
 def test_a_stub_fits_the_width_of_the_page(exercise):
     stub = sources.stub(exercise.id)
     assert max(map(len, stub.splitlines())) <= 72
