@@ -28,8 +28,8 @@ def steps(node):
 
 
 def bare(code):
-    """Code as it is compared: layout and library do not count."""
-    code = re.sub(r"\b(?:torch|math|self|tl|F)\.", "", code)
+    """Code as it is compared: layout, library and dtype do not count."""
+    code = re.sub(r"\b(?:torch|math|self|tl|F)\.|\.float\(\)", "", code)
     return re.sub(r"[\s`()]", "", code).replace('"', "'")
 
 
