@@ -6,7 +6,7 @@ wrong one is caught, and called by its name.
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from attn.exercises import sources
+from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise, every_exercise
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, one_thread, run_all, stopped
@@ -109,25 +110,27 @@ def _flawed(flaw: Flaw) -> Verdict:
 
 @dataclass(frozen=True)
 class MutationScore:
-    """The verdicts on all answers of an exercise's lists, by their names."""
+    """The verdicts on all answers of an exercise's lists."""
 
     exercise: Exercise
-    right: dict[str, Verdict]
-    wrong: dict[str, Verdict]
+    right: dict[str, Verdict]  # by name
+    wrong: dict[Mistake, Verdict]
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """The wrong, caught, named, right and accepted answers."""
+    def counts(self) -> tuple[Any, ...]:
+        """The wrong, caught, named, right and accepted answers; the names."""
         caught = sum(not x.passed for x in self.wrong.values())
-        named = sum(x.mistake == name for name, x in self.wrong.items())
+        named = sum(x.mistake == own.name for own, x in self.wrong.items())
         accepted = sum(x.passed for x in self.right.values())
-        return len(self.wrong), caught, named, len(self.right), accepted
+        numbers = len(self.wrong), caught, named, len(self.right), accepted
+        return *numbers, _names(self.wrong)
 
     @property
     def failures(self) -> list[str]:
         """The verdicts that are wrong, in words."""
+        wrong = self.wrong.items()
         refused = [(n, x) for n, x in self.right.items() if not x.passed]
-        unnamed = [(n, x) for n, x in self.wrong.items() if x.mistake != n]
+        unnamed = [(y.label, x) for y, x in wrong if x.mistake != y.name]
         return [
             *(f"refuses {n}: {x.message}" for n, x in refused),
             *(f"calls {n!r} {x.mistake!r}: {x.message}" for n, x in unnamed),
@@ -157,7 +160,7 @@ def mutation_score(
     answers = {"the solution": solution(exercise)}
     answers |= {x.name: x.answer for x in exercise.equivalents}
     right = {n: judge(exercise, x, oracle=oracle) for n, x in answers.items()}
-    wrong = {}
+    wrong: dict[Mistake, Verdict] = {}
     outcomes = {
         x: run_all(x.answer, oracle, quick=True) for x in exercise.mistakes
     }
@@ -172,7 +175,7 @@ def mutation_score(
             own = run_all(x.answer, oracle, quick=True, done=own)
             if not again:
                 oracle.kept[x] = own
-        wrong[x.name] = verdict
+        wrong[x] = verdict
     return MutationScore(exercise, right, wrong)
 
 
@@ -204,16 +207,23 @@ def table(scores: list[MutationScore]) -> str:
 def exposures(score: MutationScore) -> str:
     """Return the mistakes below the first condition that exposes each."""
     names: dict[str, list[str]] = {}
-    for name, x in score.wrong.items():
-        names.setdefault(f"exposed by: {x.condition}", []).append(name)
+    for own, x in score.wrong.items():
+        names.setdefault(f"exposed by: {x.condition}", []).append(own.label)
     return "\n".join("\n  ".join([x, *names[x]]) for x in names)
 
 
-def kill_rate(counts: Sequence[tuple[int, ...]]) -> str:
+def _names(mistakes: Iterable[Mistake]) -> frozenset[tuple[str, str]]:
+    """Return names and paragraphs: those that exercises share count once."""
+    return frozenset((x.name, x.why) for x in mistakes)
+
+
+def kill_rate(counts: Sequence[tuple[Any, ...]]) -> str:
     """Add up the counts of some exercises, and return them in words."""
-    wrong, caught, named, right, accepted = map(sum, zip(*counts, strict=True))
+    *numbers, names = zip(*counts, strict=True)
+    wrong, caught, named, right, accepted = map(sum, numbers)
     return (
-        f"{caught} of {wrong} wrong answers caught, {named} named; "
+        f"{caught} of {wrong} wrong answers caught, {named} named, under "
+        f"{len(frozenset.union(*names))} names; "
         f"{accepted} of {right} right answers accepted"
     )
 
@@ -221,7 +231,9 @@ def kill_rate(counts: Sequence[tuple[int, ...]]) -> str:
 def state_kill_rate(readme: Path) -> None:
     """Write into the README how many answers the tests judge."""
     lists = [(x.mistakes, x.equivalents) for x in every_exercise()]
-    counts = [(len(x),) * 3 + (len(y) + 1,) * 2 for x, y in lists]
+    counts = [
+        (len(x),) * 3 + (len(y) + 1,) * 2 + (_names(x),) for x, y in lists
+    ]
     old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
     new = rf"{kill_rate(counts)}\1 {len(lists)} exercises"
     text, count = re.subn(old, new, readme.read_text("utf-8"))
