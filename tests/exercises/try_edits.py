@@ -6,8 +6,9 @@
 A mistake's "no", "never", "always", "raises" and "is hidden" are tried here.
 Each edit, or those whose names begin with NAME, runs on a typical case; on
 the same cut down to lengths of 1, and to equal ones, where the task allows
-that; on views; with gradients, and without autograd; and on the exercise's
-own cases, by condition. The second form prints the questions that several
+that; on views; with gradients, and without autograd; with ``+``, on the same
+of a case with the most arguments; and on the exercise's own cases, by
+condition. The second form prints the questions that several
 names of an exercise share word for word.
 """
 
@@ -34,19 +35,16 @@ from attn.grading.diagnosis.judge import solution
 from attn.grading.diagnosis.refusal import question
 
 NO_GRAD = "no_grad"
+FRONT = "..."  # axes before those that have letters
+LETTERS = r"[A-Z]\w*|\.\.\."
 
 
 def standard(exercise: Exercise) -> Iterator[Case]:
     """Yield one or two typical cases, and those that are made of them."""
     own = exercise.generate(0)
-    few: set[str] = set()
-    for case in typical(exercise, own):
-        given = {*exercise.inputs(case)}
-        more = ", ".join(sorted(given - few)) or "another dtype"
-        with_more = f" with {more}" if few else ""
-        few = given
+    for case, mark in zip(typical(exercise, own), ("", " +"), strict=False):
         lengths = axes(exercise, case)
-        limits = {f"{x} = 1": {x: 1} for x in lengths}
+        limits = {f"{x} = 1": {x: 1, f"{x}kv": 1} for x in lengths}
         for pair in combinations(lengths, 2):
             short = min(lengths[x] for x in pair)
             limits[" = ".join(pair)] = dict.fromkeys(pair, short)
@@ -57,7 +55,7 @@ def standard(exercise: Exercise) -> Iterator[Case]:
             made += gradients(when="gradients")(exercise, [case])
             made.append(replace(case, condition=NO_GRAD))
         for x in made:
-            yield replace(x, condition=x.condition + with_more)
+            yield replace(x, condition=x.condition + mark)
 
 
 def axes(exercise: Exercise, case: Case) -> dict[str, int]:
@@ -67,7 +65,8 @@ def axes(exercise: Exercise, case: Case) -> dict[str, int]:
         if isinstance(x, Tensor):
             letters = named_axes(shapes, name, x.dim())
             found |= dict(zip(letters, x.shape, strict=True))
-    return {x: n for x, n in found.items() if re.fullmatch(r"[A-Z]\w*", x)}
+    named = {x or FRONT: n for x, n in found.items()}
+    return {x: n for x, n in named.items() if re.fullmatch(LETTERS, x)}
 
 
 def cut(
@@ -79,7 +78,8 @@ def cut(
 
         def shortened(x: Tensor, name: str = name) -> Tensor:
             for k, axis in enumerate(named_axes(shapes, name, x.dim())):
-                x = x.narrow(k, 0, min(x.shape[k], lengths.get(axis, 1 << 62)))
+                most = lengths.get(axis or FRONT, x.shape[k])
+                x = x.narrow(k, 0, min(x.shape[k], most))
             return x.clone()
 
         inputs[name] = tree_map_only(Tensor, shortened, given)

@@ -167,9 +167,9 @@ def _listed(evidence: Evidence) -> Sequence[Name]:
     cases = _cheap_first(evidence, [*evidence.failing, *evidence.passing])
 
     def explains(x: Mistake, alike: _Alike) -> bool:
-        """Compare first where a mistake need not be run."""
+        """Compare first where a mistake was wrong, or need not be run."""
         kept = len(evidence.oracle.kept.get(x, ()))
-        ordered = sorted(cases, key=lambda i: i >= kept)
+        ordered = sorted(cases, key=lambda i: (i >= kept, i != kept - 1))
         return all(_is_made(evidence, x, i, alike) for i in ordered)
 
     for alike in ("exactly", "in memory", "in numbers"):
