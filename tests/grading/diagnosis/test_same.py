@@ -104,7 +104,7 @@ def test_reworded_messages_leave_a_diagnosis_as_it_is(
 SOME = [("pos-alibi_bias", "The distance is squared")]
 EVERY = [
     *SOME,
-    ("sdp-attention_loops", "Every key has the same weight"),
+    ("sdp-attention_loops", "Every key has the weight 1"),
     ("tfm-sample", "One token too many stays in top_k"),
     ("cache-decode_step", "There is no mask"),
 ]
