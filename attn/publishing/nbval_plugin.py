@@ -1,9 +1,10 @@
 """Add up what the checks of a notebook say: a plugin of pytest.
 
 ``pytest --nbval notebooks/`` runs every cell. A check cell passes when its
-check says ✓, whatever the notebook stores; the points are printed, and JUnit
-has them. Only notebooks with exercises of the book are touched. A learner's
-code shares its kernel with the check: a score is information, and no proof.
+check says ✓, whatever the notebook stores; it runs where the answer stands,
+which may be below. The points are printed, and JUnit has them. Only notebooks
+with exercises of the book are touched. A learner's code shares its kernel with
+the check: a score is information, and no proof.
 """
 
 from __future__ import annotations
@@ -11,33 +12,58 @@ from __future__ import annotations
 import os
 import re
 import textwrap
+from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 
-from attn.exercises import CHAPTERS, cells, sources
+import pytest
+
+from attn.exercises import CHAPTERS, answers, cells, sources
 
 #: By notebook and exercise: sign, points, worth, and what the check said.
 _scores: dict[str, dict[str, tuple[str, int, int, str]]] = {}
+#: What a learner's cell shows that depends on what was done before.
+_STATE = re.compile(r"(?m)^\s*(?:check|hint|progress|reset|start|why)\(")
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     from attn.publishing.notebooks import notice_dead_kernels
 
-    for item in items:
-        if not hasattr(item, "cell") or not (key := _chapter(item.parent)):
-            continue  # it is no cell, or of another project
+    files: dict[Any, list[int]] = {}
+    for n, item in enumerate(items):
+        if hasattr(item, "cell") and _chapter(item.parent):
+            files.setdefault(item.parent, []).append(n)
+    for file, places in files.items():
         os.environ["ATTN_NO_PROGRESS"] = "1"
         if not config.option.nbval_kernel_name:
             config.option.nbval_current_env = True
         notice_dead_kernels()
-        cells.as_printed(item.cell)
-        item.user_properties.append(("attn_chapter", key))
-        if (name := cells.checked_id(item.cell)) in _worth(key):
-            item.cell.update(source=f'check("{name}")', outputs=[])
-            item.options.update(check=False, skip=False, check_exception=False)
-            about = {"exercise": name, "max_points": _worth(key)[name]}
-            item.user_properties += about.items()
-            item.runtest = partial(_collect, item, name, item.runtest)
+        own, key = [items[n] for n in places], _chapter(file)
+        parts = [x.cell for x in own]
+        found = answers.in_notebook(parts, _worth(key))
+        run = [own[n] for n in answers.order(parts, found)]
+        for n, item in zip(places, run, strict=True):
+            items[n] = item
+            _prepare(item, key, found)
+
+
+def _prepare(item: Any, key: str, found: dict[str, answers.Answer]) -> None:
+    """Have a cell compared as it was printed, and a check add to the score."""
+    cells.as_printed(item.cell)
+    item.user_properties.append(("attn_chapter", key))
+    if (name := cells.checked_id(item.cell)) in _worth(key):
+        item.cell.update(source=f'check("{name}")', outputs=[])
+        item.options.update(check=False, skip=False, check_exception=False)
+        about = {"exercise": name, "max_points": _worth(key)[name]}
+        item.user_properties += about.items()
+        settled = found[name].settled
+        item.runtest = partial(_collect, item, name, item.runtest, settled)
+        usual = item.repr_failure
+        item.repr_failure = lambda info: (
+            str(info.value) if info.type is AssertionError else usual(info)
+        )
+    elif _STATE.search(item.cell.source):
+        item.options["check"] = False
 
 
 @cache
@@ -55,19 +81,21 @@ def _worth(key: str) -> dict[str, int]:
     return cells.points(sources.notebook(key)) if key in CHAPTERS else {}
 
 
-def _collect(item: Any, name: str, run: Any) -> None:
+def _collect(item: Any, name: str, run: Any, settled: str) -> None:
     """Run a check, and note what it said: only a ✓ passes."""
-    try:
-        run()
-    except Exception as error:
-        item.user_properties.append(("message", str(error)))
-        raise
-    said = "".join(x.get("text", "") for x in item.test_outputs).strip()
+    said = f"✗ {name}\n  {settled}"
+    if settled != answers.REFUSED:
+        try:
+            run()
+        except Exception as error:
+            item.user_properties.append(("message", str(error)))
+            raise
+        said = "".join(x.get("text", "") for x in item.test_outputs).strip()
     right = re.match(rf"✓ {name}  (\d+)/", said)
     points = int(right[1]) if right and not item.parent.timed_out else 0
     item.user_properties += [("points", points), ("message", said[:2000])]
     if not points:
-        item.raise_cell_error("The check says no", said)
+        raise AssertionError(said)
 
 
 def pytest_runtest_logreport(report: Any) -> None:
@@ -83,11 +111,22 @@ def pytest_runtest_logreport(report: Any) -> None:
     if has_run and scores[name][0] != "✗":  # one of several checks failed
         points = about.get("points", 0)
         said = about.get("message", "its kernel did not start")
-        sign = "✓" if points else "✗"
+        sign = "✓" if points else "·" if said.startswith("·") else "✗"
         scores[name] = sign, points, about["max_points"], said
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
+    """Print the points; what is not started has only its line there."""
+    stats, opened = terminalreporter.stats, ("message", "·")
+    failed = stats.pop("failed", [])
+    stats["failed"] = [
+        x
+        for x in failed
+        if opened not in [(k, str(v)[:1]) for k, v in x.user_properties]
+    ]
+    yield
+    stats["failed"] = failed
     if not _scores:
         return
     write = terminalreporter.write_line
@@ -95,7 +134,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for path, scores in _scores.items():
         write(f"{path}  {_total([scores])}")
         for name, (sign, points, worth, said) in scores.items():
-            lines = re.findall(r"(?m)^\s*([^\s✗✓].*)", said)
+            lines = re.findall(r"(?m)^\s*([^\s✗✓·].*)", said)
             short = textwrap.shorten("".join(lines[:1]), 60, placeholder=" …")
             write(f"  {sign} {name:<24}{points:>3}/{worth}  {short}".rstrip())
     write(f"total  {_total(_scores.values())} points")

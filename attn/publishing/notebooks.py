@@ -1,7 +1,6 @@
 """Refresh the chapters: stubs, the solved run, stored outputs, drift."""
 
 import copy
-import hashlib
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, sources
+from attn.exercises.answers import digest as digest
 from attn.exercises.cells import checked_id, exercise_id
 from attn.publishing import stored_drawings
 
@@ -190,9 +190,3 @@ def drift(path: Path) -> Iterator[str]:
     yield from stored_drawings.drift(notebook.cells, path, digest)
     if not seen:
         yield f"{path.name} has no exercise"
-
-
-def digest(source: str) -> str:
-    """Hash a source, without its trailing blanks."""
-    text = "\n".join(line.rstrip() for line in source.strip().splitlines())
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

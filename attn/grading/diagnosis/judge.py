@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from attn.exercises import sources
+from attn.exercises.answers import NOT_STARTED
 from attn.exercises.spec import Exercise, every_exercise
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, one_thread, run_all, stopped
@@ -26,7 +27,7 @@ from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.refusal import Parts, explain, question
 from attn.profiling.compat import language_kept_patched
 
-_NOT_WRITTEN = "not written yet: the stub still raises NotImplementedError."
+_NOT_WRITTEN = f"{NOT_STARTED}: it still raises NotImplementedError."
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Verdict:
         condition: the first one in which the answer is wrong.
         parts: the message in parts; None where it is a sentence.
         written: whether there is an answer: a stub is none.
+        judged: whether the answer ran, and not only its cell.
     """
 
     passed: bool
@@ -50,6 +52,7 @@ class Verdict:
     condition: str = ""
     parts: Parts | None = None
     written: bool = True
+    judged: bool = True
 
 
 def judge(

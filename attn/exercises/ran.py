@@ -1,0 +1,127 @@
+"""Note what runs in this kernel, and find an exercise's answer in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from attn.exercises.answers import binds, digest
+from attn.exercises.standing import Run, Standing
+
+_shell: Any = None
+_runs: list[Run] = []
+#: The runs that are going on, each with IPython's own object and, by name,
+#: the identities of the values that it began with.
+_running: list[tuple[Run, Any, dict[str, int]]] = []
+#: How many of the runs a reset took back, by the name that they defined.
+_void: dict[str, int] = {}
+
+
+def watch() -> None:
+    """Have IPython tell of each cell from now on; of earlier ones the texts.
+
+    A front end's id of a cell comes with it, where there is one.
+    """
+    from IPython.core.getipython import get_ipython
+
+    global _shell
+    shell = get_ipython()
+    if shell is None or shell is _shell:
+        return
+    _shell = shell
+    texts = enumerate(shell.history_manager.input_hist_raw)
+    _runs[:] = [Run(x, None, n, ended=time.time()) for n, x in texts if n]
+    shell.events.register("pre_run_cell", _begin)
+    shell.events.register("post_run_cell", _end)
+
+
+def standing(name: str, namespace: dict[str, Any]) -> Standing | None:
+    """Return a notebook's answer; None where the namespace is of none."""
+    watch()
+    if _shell is None or namespace is not _shell.user_ns:
+        return None
+    _note_changes()
+    return Standing(name, _runs[_void.get(name, 0) :])
+
+
+def is_reset(name: str) -> bool:
+    """Return whether the stub has come back in the place of the answer."""
+    return name in _void
+
+
+def held(name: str, cell: str) -> bool:
+    """Return whether a run of a cell may have defined a name."""
+    return any(x.cell == cell and binds(name, x.text) for x in _runs)
+
+
+def current() -> Run | None:
+    """Return the run that is going on."""
+    return _running[0][0] if _running else None
+
+
+def take_back(name: str) -> None:
+    """Let no run so far define a name."""
+    _void[name] = len(_runs)
+
+
+def put(name: str, value: Any, namespace: dict[str, Any]) -> None:
+    """Give a name a value that is none of the running cell's doing."""
+    _note_changes()
+    namespace[name] = value
+    for _, _, before in _running:
+        before[name] = id(value)
+
+
+def has_changed(run: Run) -> bool:
+    """Return whether the notebook was saved after a run, without its text."""
+    known = _shell.user_ns.get("__vsc_ipynb_file__")
+    path = Path(known or os.environ.get("JPY_SESSION_NAME", ""))
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        if run.ended and path.stat().st_mtime > run.ended:
+            cells = json.loads(path.read_text("utf-8"))["cells"]
+            texts = {digest("".join(x["source"])) for x in cells}
+            return digest(run.text) not in texts
+    return False
+
+
+def _begin(info: Any) -> None:
+    before = {x: id(y) for x, y in _shell.user_ns.items()}
+    run = Run(info.raw_cell, info.cell_id, _shell.execution_count)
+    if not _running:  # else a magic runs the rest of its cell
+        _runs.append(run)
+    _running.append((run, info, before))
+
+
+def _end(result: Any) -> None:
+    if not any(info is result.info for _, info, _ in _running):
+        return
+    _note_changes()
+    error = result.error_before_exec or result.error_in_exec
+    while _running:
+        run, info, _ = _running.pop()
+        run.ended = time.time()
+        if error is not None:
+            run.error = run.error or _told(error)
+        if info is result.info:
+            break
+    for outer, _, _ in _running:
+        outer.error = outer.error or run.error
+
+
+def _note_changes() -> None:
+    """Note the names whose values have changed in the runs that go on."""
+    for run, _, before in _running:
+        values = _shell.user_ns.items()
+        run.bound |= {x for x, y in values if before.get(x) != id(y)}
+
+
+def _told(error: BaseException) -> str:
+    """Return an error's kind with its article, and the line of a wrong one."""
+    kind = type(error).__name__
+    line = getattr(error, "lineno", None)
+    article = "an" if kind[0] in "AEIOU" else "a"
+    return f"{article} {kind}" + (f" (line {line})" if line else "")
