@@ -2,7 +2,7 @@
 
 The answer is the text of the cell that defined the exercise's name last, in
 the order in which cells ran. A session knows that order (``standing``). A file
-has what its last check noted in its card; without a note, its last cell counts.
+has what its last check noted in its card; without that, the last cell counts.
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ def answer(
         noted: in the cards of all checks of the file.
     """
     name = exercise.partition("-")[2]
-    own = [
-        n for n, x in cells.items() if n not in stubs and binds(name, x)
-    ]
+    own = [n for n, x in cells.items() if n not in stubs and binds(name, x)]
     last = max(
         (x for x in noted if x.exercise == exercise),
         key=lambda x: x.at,
@@ -138,7 +136,9 @@ def answer(
     return Answer(at, [n for n in own if n != at], settled)
 
 
-def in_notebook(parts: Sequence[Any], names: Iterable[str]) -> dict[str, Answer]:
+def in_notebook(
+    parts: Sequence[Any], names: Iterable[str]
+) -> dict[str, Answer]:
     """Return the answers of exercises among a notebook's code cells.
 
     Args:

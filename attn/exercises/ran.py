@@ -120,8 +120,10 @@ def _note_changes() -> None:
 
 
 def _told(error: BaseException) -> str:
-    """Return an error's kind with its article, and the line of a wrong one."""
-    kind = type(error).__name__
-    line = getattr(error, "lineno", None)
-    article = "an" if kind[0] in "AEIOU" else "a"
-    return f"{article} {kind}" + (f" (line {line})" if line else "")
+    """Return an error's kind with its article, and where or what it is."""
+    kind, said = type(error).__name__, ""
+    if isinstance(error, SyntaxError):
+        said = f" (line {error.lineno})"
+    elif isinstance(error, NameError):
+        said = f" ({error})"
+    return ("an " if kind[0] in "AEIOU" else "a ") + kind + said

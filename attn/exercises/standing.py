@@ -57,7 +57,9 @@ class Standing:
 
     def __init__(self, name: str, runs: Sequence[Run]) -> None:
         self.name = name
-        last = max((n for n, x in enumerate(runs) if x.defines(name)), default=-1)
+        last = max(
+            (n for n, x in enumerate(runs) if x.defines(name)), default=-1
+        )
         self.run = runs[last] if last >= 0 else None
         own = self.run.cell if self.run else None
         self.failed: Run | None = None
@@ -84,13 +86,21 @@ class Standing:
         name, run, failed = self.name, self.run, self.failed
         if failed and failed.error:
             older = "; what is defined is older" if run else ""
-            return f"Your cell ended in {failed.error}{older}: run it again."
+            return f"Your cell ended in {failed.error}{older}."
         if failed:
             cell = f"Your cell [{failed.number}]"
-            return f"{cell} no longer defines {name}; what is defined is older."
-        if run and run.text.lstrip().startswith("%") and not binds(name, run.text):
+            return (
+                f"{cell} no longer defines {name}; what is defined is older."
+            )
+        if (
+            run
+            and run.text.lstrip().startswith("%")
+            and not binds(name, run.text)
+        ):
             magic = run.text.strip().splitlines()[0]
-            return f"{name} comes from {magic}: write it in a cell, and run that."
+            return (
+                f"{name} comes from {magic}: write it in a cell, and run that."
+            )
         return ""
 
     @property
@@ -99,7 +109,11 @@ class Standing:
         run, name = self.run, self.name
         if run is None or self.failed:
             return []
-        said = [f"Below {name}, its cell ended in {run.error}."] if run.error else []
+        said = (
+            [f"Below {name}, its cell ended in {run.error}."]
+            if run.error
+            else []
+        )
         for x in self.others:
             how = f"ended in {x.error}" if x.error else "ran before"
             said.append(

@@ -111,19 +111,19 @@ def pytest_runtest_logreport(report: Any) -> None:
     if has_run and scores[name][0] != "✗":  # one of several checks failed
         points = about.get("points", 0)
         said = about.get("message", "its kernel did not start")
-        sign = "✓" if points else "·" if said.startswith("·") else "✗"
+        sign = "✓" if points else "·" if said[:1] == "·" else "✗"
         scores[name] = sign, points, about["max_points"], said
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
     """Print the points; what is not started has only its line there."""
-    stats, opened = terminalreporter.stats, ("message", "·")
+    stats = terminalreporter.stats
     failed = stats.pop("failed", [])
     stats["failed"] = [
         x
         for x in failed
-        if opened not in [(k, str(v)[:1]) for k, v in x.user_properties]
+        if dict(x.user_properties).get("message", "")[:1] != "·"
     ]
     yield
     stats["failed"] = failed

@@ -50,6 +50,9 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
         lines = wrapped(x.message, "  ")
         place = sys.stdout if x.passed else sys.stderr
         print(first, *lines, sep="\n", file=place, flush=True)
-    earned, worth = sum(x.points for x in marks), sum(x.max_points for x in marks)
+    earned, worth = (
+        sum(x.points for x in marks),
+        sum(x.max_points for x in marks),
+    )
     print(f"total  {earned}/{worth} points")
     return int(not all(x.passed for x in marks))

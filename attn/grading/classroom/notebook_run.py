@@ -173,7 +173,7 @@ class NotebookRun:
     def _undefined(self, exercise: Exercise) -> Graded:
         """Say why the cells of an exercise left nothing under its name."""
         message = f"no cell of the notebook defines {exercise.name}"
-        status: Status = "wrong"
+        status: Status = "missing"
         for number in self._plan.written[exercise.id]:
             for own, notes in self._raised.items():
                 if notes and own.number == number:

@@ -120,9 +120,11 @@ def planned(
     for exercise in points(key):
         answer = answers.answer(exercise, texts, stubs, noted)
         marked = [n for n, x in numbered.items() if x.exercise == exercise]
-        if answer.at is None:
+        if answer.at is None and exercise not in stubs.values():
             edited = [n for n in marked if n in own]
-            answer = answers.Answer(edited[-1] if edited else None, edited[:-1])
+            answer = answers.Answer(
+                edited[-1] if edited else None, edited[:-1]
+            )
         if answer.at in own:
             written[exercise] = [*answer.others, answer.at]
         found[exercise] = answer

@@ -42,9 +42,9 @@ def reset(exercise_id: str = "") -> None:
         text = _CALL.sub("", run.text)  # as the front end shows it now
     session._last.pop(exercise.id, None)
     session._hints_shown.pop(exercise.id, None)
-    if digest(text) != digest(stub):
-        if kept := progress.keep_answer(exercise.id, text):
-            print(f"Your answer is kept in {kept}.")
+    text = "" if digest(text) == digest(stub) else text
+    if kept := progress.keep_answer(exercise.id, text):
+        print(f"Your answer is kept in {kept}.")
     is_own = bool(stands and run and _is_own(exercise, run))
     if is_own or not stands:
         unwritten = Verdict(False, written=False)

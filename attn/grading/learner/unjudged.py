@@ -62,11 +62,12 @@ def unjudged(
         elif said := stands.trouble:
             before = progress.load().get(exercise.id, {})
             if before.get("text") != digest(text):
+                said += " Run it again, then check."
                 verdict = Verdict(False, said, judged=False)
                 return Unjudged(verdict, "not judged", False, False)
     if is_reference and not said:
         said = f"{name} is still the reference that was put in place of your "
-        said += f"answer: {_FIRST}."
+        said += "answer: run your own cell first."
         said += f"\nLast time: {last}" if last else ""
         return Unjudged(Verdict(False, said), _FIRST, is_open=False)
     if answer is None and not said:

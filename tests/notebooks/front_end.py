@@ -1,0 +1,235 @@
+"""A learner's JupyterLab, as far as a kernel notices it.
+
+It sends the ids of cells, stores outputs with their metadata, obeys
+``set_next_input``, and stops "Run All" at an error.
+"""
+
+import copy
+import os
+from pathlib import Path
+
+import jupyter_client
+import nbformat
+
+from attn.exercises import cells, ran, sources
+from attn.exercises.answers import digest
+from attn.grading.learner import cards, progress, session
+from attn.publishing import notebooks
+
+EXERCISE = "mask-causal"
+NAME = "causal"
+CHECK = f"check-{EXERCISE}"
+RIGHT = sources.solution(EXERCISE)
+WRONG = f"def {NAME}(q_len, kv_len, q_offset=0):\n    return torch.ones(2)"
+TEXTS = {
+    "imports": "import torch\nfrom torch import Tensor\n"
+    "from attn.grading import check, progress, reset",
+    "stub": sources.stub(EXERCISE),
+    "right": RIGHT,
+    "wrong": WRONG,
+    "broken": f"{RIGHT}\nreturn (",
+    "early": f"1 / 0\n{RIGHT}",
+    "late": f"{RIGHT}\n1 / 0",
+    "again": f"{RIGHT}\n# once more",
+    "timed": f"%%time\n{RIGHT}",
+    "captured": f"%%capture\n1 / 0\n{RIGHT}",
+    "written": f"%%writefile other.py\nimport torch\n{RIGHT}".replace(
+        "Tensor", "object"
+    ),
+    "run": "%run other.py",
+    "renamed": RIGHT.replace(f"def {NAME}", "def mine"),
+    "class": f"class {NAME}: pass",
+    "checked": f'{RIGHT}\ncheck("{EXERCISE}")',
+    "tried": f'check("{EXERCISE}", mine)',
+    "unmade": f"del {NAME}",
+    "reset": f'reset("{EXERCISE}")',
+    "right, reset": f'{RIGHT}\nreset("{EXERCISE}")',
+}
+EDIT, RUN = ":", "="
+
+
+class FrontEnd:
+    """A notebook with one exercise, and its kernel.
+
+    Args:
+        folder: of the notebook.
+        ids: whether the kernel is told the ids of cells.
+    """
+
+    def __init__(self, folder, ids=True):
+        self.path, self.ids = folder / "mine.ipynb", ids
+        self.nb = nbformat.v4.new_notebook()
+        self.add("imports", TEXTS["imports"])
+        for cell in sources.notebook("mask")["cells"]:
+            if EXERCISE in (cells.exercise_id(cell), cells.checked_id(cell)):
+                source = "".join(cell["source"])
+                self.add(cell["id"], source, metadata=cell["metadata"])
+        self.new = copy.deepcopy(self.nb)
+        self.manager = jupyter_client.KernelManager()
+        env = {k: v for k, v in os.environ.items() if k not in cards._OFF}
+        env |= {"JPY_SESSION_NAME": str(self.path)}
+        self.manager.start_kernel(cwd=str(folder), env=env)
+        self.client = self.manager.blocking_client()
+        self.client.start_channels()
+        self.client.wait_for_ready()
+        self.run("imports")
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+    def does(self, order):
+        """Do one thing, or several that are divided by commas.
+
+        ``a = right`` writes and runs a cell, below all where it is new, or
+        with ``^a`` above; ``a : right`` writes alone, ``a`` runs alone, and
+        ``- a`` deletes. The other words are ``check``, ``run all``,
+        ``restart`` and ``save``.
+        """
+        for words in order.split("; "):
+            name, _, text = words.partition(" ")
+            name = {"answer": EXERCISE, "check": CHECK}.get(name, name)
+            if words in ("run all", "restart", "save", "new kernel"):
+                getattr(self, words.replace(" ", "_"))()
+            elif name == "-":
+                del self.nb.cells[
+                    self.at({"answer": EXERCISE}.get(text, text))
+                ]
+            else:
+                self.write(name, text)
+
+    def write(self, name, text):
+        name, at = name.lstrip("^"), 1 if name[0] == "^" else None
+        if name not in [x.id for x in self.nb.cells]:
+            self.add(name, "", at)
+        if text:
+            self.cell(name).source = TEXTS[text[2:]]
+        if text[:1] != EDIT:
+            self.run(name)
+
+    def at(self, name):
+        return [x.id for x in self.nb.cells].index(name)
+
+    def cell(self, name):
+        return self.nb.cells[self.at(name)]
+
+    def add(self, name, source, at=None, metadata=None):
+        cell = nbformat.v4.new_code_cell(source, metadata=metadata or {})
+        cell.id = name
+        self.nb.cells.insert(len(self.nb.cells) if at is None else at, cell)
+
+    def run(self, name):
+        """Run a cell; return whether it ended without an error."""
+        cell = self.cell(name)
+        cell.outputs, reply = self.execute(cell.source, name)
+        cell.execution_count = reply["execution_count"]
+        for payload in reply["payload"]:
+            if payload["replace"]:
+                cell.source = payload["text"]
+            else:
+                new = f"new-{len(self.nb.cells)}"
+                self.add(new, payload["text"], self.at(name) + 1)
+        return reply["status"] == "ok"
+
+    def run_all(self):
+        for name in [x.id for x in self.nb.cells]:
+            if not self.run(name):
+                return
+
+    def restart(self):
+        self.manager.restart_kernel(now=True)
+        self.client.wait_for_ready()
+        self.run("imports")
+
+    def new_kernel(self):
+        """Have the kernel forget the exercise: as after a restart."""
+        self.ask("forget()")
+
+    def save(self):
+        notebooks.write(self.nb, self.path)
+
+    def execute(self, code, name=None, **content):
+        """Execute code; return its outputs and the reply."""
+        given = {"silent": False, "store_history": True, "allow_stdin": False}
+        given |= {"code": code, "user_expressions": {}, "stop_on_error": True}
+        sent = self.client.session.msg("execute_request", given | content)
+        if self.ids and name:
+            sent["metadata"] = {"cellId": name}
+        self.client.shell_channel.send(sent)
+        mine, outputs, is_idle = sent["header"]["msg_id"], [], False
+        while not is_idle:
+            message = self.client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") == mine:
+                about = message["content"]
+                is_idle = about.get("execution_state") == "idle"
+                if message["msg_type"] in ("stream", "error", "display_data"):
+                    outputs.append(nbformat.v4.output_from_msg(message))
+        while True:
+            reply = self.client.get_shell_msg(timeout=60)
+            if reply["parent_header"].get("msg_id") == mine:
+                return outputs, reply["content"]
+
+    def ask(self, call):
+        """Return what a function of this module returns in the kernel."""
+        module = "__import__('tests.notebooks.front_end', fromlist=['x'])"
+        asked = {"x": f"{module}.{call}"}
+        _, reply = self.execute("", silent=True, user_expressions=asked)
+        return eval(reply["user_expressions"]["x"]["data"]["text/plain"])
+
+    def said(self):
+        """Run the check, and save; return what it says in plain text."""
+        self.does("check; save")
+        [output] = self.cell(CHECK).outputs
+        return output["data"]["text/plain"]
+
+    def begins(self):
+        """Open a new notebook in a new kernel, where nothing is stored."""
+        self.nb = copy.deepcopy(self.new)
+        self.ask("forget(with_files=True)")
+
+    def state(self):
+        """Everything on which what comes next depends."""
+        notes = [
+            x.metadata["attn"]
+            for c in self.nb.cells
+            for x in c.outputs
+            if x.get("metadata", {}).get("attn")
+        ]
+        shown = [[x.get("text"), x.get("refused")] for x in notes]
+        texts = [(x.id, x.source) for x in self.nb.cells]
+        return repr((texts, shown, self.ask("known()")))
+
+
+# --- In the kernel -----------------------------------------------------------
+
+
+def forget(with_files=False):
+    for known in (ran._runs, ran._void, session._last):
+        known.clear()
+    ran._shell.user_ns.pop(NAME, None)
+    for path in (".attn/progress.json", "mine.ipynb") if with_files else ():
+        Path(path).unlink(missing_ok=True)
+
+
+def known():
+    """What the kernel and its folder know of the exercise."""
+    names = ran._shell.user_ns
+    standing, value = ran.standing(NAME, names), names.get(NAME)
+    answer, told = (standing.run, standing.failed), {}
+    for x in ran._runs:
+        if x.cell not in (None, "imports", CHECK):
+            told.pop(x.cell, None)
+            told[x.cell] = digest(x.text), x.error
+    entry = progress.load().get(EXERCISE, {})
+    facts = ("attempts", "kept", "passed", "right", "answer")
+    entry |= {x: bool(entry.get(x)) for x in facts}
+    return (
+        [x and (x.cell, digest(x.text)) for x in answer],
+        [*told.items()],
+        ran.is_reset(NAME),
+        value is None,
+        hasattr(value, "__attn_reference__"),
+        entry,
+        any(x and ran.has_changed(x) for x in answer),
+        EXERCISE in session._last,
+    )
