@@ -86,7 +86,7 @@ class FrontEnd:
         ``- a`` deletes. The other words are ``check``, ``run all``,
         ``restart`` and ``save``.
         """
-        for words in order.split("; "):
+        for words in filter(None, order.split("; ")):
             name, _, text = words.partition(" ")
             name = {"answer": EXERCISE, "check": CHECK}.get(name, name)
             if words in ("run all", "restart", "save", "new kernel"):
