@@ -7,6 +7,7 @@ has what its last check noted in its card; without that, the last cell counts.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import math
 import re
@@ -16,8 +17,6 @@ from typing import Any, NamedTuple
 
 from attn.exercises import cells, sources
 
-#: The folder beside the notebooks with answers that stand no longer.
-KEPT = "kept answers"
 #: What is said of a stub that is as it was handed out.
 NOT_STARTED = "not started"
 #: What a file says of an answer that its last check refused unjudged.
@@ -48,6 +47,32 @@ def _binding(name: str) -> re.Pattern[str]:
         rf"|^[ \t]*(?:from\b.*)?\bimport\b.*\b{name}\b",
         re.MULTILINE,
     )
+
+
+def defines(name: str, text: str, raised: Iterable[Any]) -> bool:
+    """Return whether a statement that did not fail gives a name its value.
+
+    Args:
+        name: of an exercise's answer.
+        text: Python.
+        raised: its errors, each with the number of its ``statement``.
+    """
+    failed = {x.statement for x in raised}
+    lines = text.split("\n")
+    return any(
+        n not in failed
+        and binds(name, "\n".join(lines[x.lineno - 1 : x.end_lineno]))
+        for n, x in enumerate(ast.parse(text).body)
+    )
+
+
+def is_stub(cell: Any, exercise: str) -> bool:
+    """Return whether a notebook's cell is an exercise as it was handed out.
+
+    It is today's stub, or an older one, whose digest the cell keeps.
+    """
+    known = digest(sources.stub(exercise)), cells.stub_digest(cell)
+    return digest("".join(cell["source"])) in known
 
 
 class Note(NamedTuple):
@@ -147,16 +172,15 @@ def in_notebook(
     """
     texts = {n: x["source"] for n, x in enumerate(parts)}
     noted = [x for part in parts for x in notes(part["outputs"])]
-    found = {}
-    for name in names:
-        stub = digest(sources.stub(name))
-        stubs = {
-            n
-            for n, x in enumerate(parts)
-            if digest(texts[n]) in (stub, cells.stub_digest(x))
-        }
-        found[name] = answer(name, texts, stubs, noted)
-    return found
+    return {
+        name: answer(
+            name,
+            texts,
+            [n for n, x in enumerate(parts) if is_stub(x, name)],
+            noted,
+        )
+        for name in names
+    }
 
 
 def order(parts: Sequence[Any], found: Mapping[str, Answer]) -> list[int]:

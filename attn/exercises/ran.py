@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from attn.exercises.answers import binds, digest
+from attn.exercises import sources
+from attn.exercises.answers import NOT_STARTED, binds, digest
+from attn.exercises.place import place
 from attn.exercises.standing import Run, Standing
+
+#: What is said in place of a verdict: that of before stands, or none is made.
+FIRST, UNJUDGED = "run your cell first", "not judged"
+_NEXT = {
+    "": "",
+    FIRST: "Run your cell first, then check.",
+    UNJUDGED: "Run it again, then check.",
+}
 
 _shell: Any = None
 _runs: list[Run] = []
@@ -19,6 +30,22 @@ _runs: list[Run] = []
 _running: list[tuple[Run, Any, dict[str, int]]] = []
 #: How many of the runs a reset took back, by the name that they defined.
 _void: dict[str, int] = {}
+
+
+class Found(NamedTuple):
+    """What a check finds of an answer before it judges.
+
+    Args:
+        text: that a verdict is about; empty if it is not known.
+        said: why there is nothing to judge; empty if there is.
+        word: ``FIRST`` or ``UNJUDGED``; empty if it is not started.
+        beside: sentences on the answer's cell, and on others with the name.
+    """
+
+    text: str
+    said: str = ""
+    word: str = ""
+    beside: Sequence[str] = ()
 
 
 def watch() -> None:
@@ -39,6 +66,38 @@ def watch() -> None:
     shell.events.register("post_run_cell", _end)
 
 
+def found(
+    exercise: str, namespace: dict[str, Any], value: Any, judged: str
+) -> Found | None:
+    """Return what a check finds; None where the namespace is no notebook's.
+
+    Args:
+        exercise: its id.
+        namespace: in which it is checked.
+        value: what its name means there.
+        judged: digest of the text whose verdict is stored.
+    """
+    name = exercise.partition("-")[2]
+    stands = standing(name, namespace)
+    if stands is None:
+        return None
+    text, run = stands.text, stands.failed or stands.run
+    stub, word, said = sources.stub(exercise), "", ""
+    is_reference = hasattr(value, "__attn_reference__")
+    if digest(text) == digest(stub) or not text and name in _void:
+        said = f'{NOT_STARTED}. hint("{exercise}") gives a hint.'
+        return Found(stub, said)
+    if run is None and (value is None or is_reference):
+        word, said = FIRST, f"{name} has not run since the kernel started."
+    elif run and _has_changed(run):
+        word, said = FIRST, "Your cell has changed since it ran, or is gone."
+    elif said := stands.trouble:
+        word = FIRST if digest(text) == judged else UNJUDGED
+    elif value is None:
+        word, said = FIRST, f"{name} is not defined."
+    return Found(text, f"{said} {_NEXT[word]}".strip(), word, stands.beside)
+
+
 def standing(name: str, namespace: dict[str, Any]) -> Standing | None:
     """Return a notebook's answer; None where the namespace is of none."""
     watch()
@@ -48,14 +107,18 @@ def standing(name: str, namespace: dict[str, Any]) -> Standing | None:
     return Standing(name, _runs[_void.get(name, 0) :])
 
 
-def is_reset(name: str) -> bool:
-    """Return whether the stub has come back in the place of the answer."""
-    return name in _void
-
-
-def held(name: str, cell: str) -> bool:
-    """Return whether a run of a cell may have defined a name."""
-    return any(x.cell == cell and binds(name, x.text) for x in _runs)
+def is_own(exercise: str) -> bool:
+    """Return whether the cell that runs is an answer's, and no other's too."""
+    key, _, name = exercise.partition("-")
+    run = current()
+    if run is None:
+        return False
+    if bound := [x for x in sources.names(key) if binds(x, run.text)]:
+        return bound == [name]
+    cell = run.cell or ""
+    return place(exercise).address.endswith(f"#cell-id={cell}") or any(
+        cell == x.cell and binds(name, x.text) for x in _runs
+    )
 
 
 def current() -> Run | None:
@@ -76,7 +139,7 @@ def put(name: str, value: Any, namespace: dict[str, Any]) -> None:
         before[name] = id(value)
 
 
-def has_changed(run: Run) -> bool:
+def _has_changed(run: Run) -> bool:
     """Return whether the notebook was saved after a run, without its text."""
     known = _shell.user_ns.get("__vsc_ipynb_file__")
     path = Path(known or os.environ.get("JPY_SESSION_NAME", ""))

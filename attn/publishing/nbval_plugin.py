@@ -13,12 +13,12 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import pytest
 
-from attn.exercises import CHAPTERS, answers, cells, sources
+from attn.exercises import answers, cells, place
 
 #: By notebook and exercise: sign, points, worth, and what the check said.
 _scores: dict[str, dict[str, tuple[str, int, int, str]]] = {}
@@ -31,30 +31,31 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
     files: dict[Any, list[int]] = {}
     for n, item in enumerate(items):
-        if hasattr(item, "cell") and _chapter(item.parent):
+        if hasattr(item, "cell"):
             files.setdefault(item.parent, []).append(n)
     for file, places in files.items():
+        if not (key := place.key_of(file.nb)):
+            continue  # it is of another project
         os.environ["ATTN_NO_PROGRESS"] = "1"
         if not config.option.nbval_kernel_name:
             config.option.nbval_current_env = True
         notice_dead_kernels()
-        own, key = [items[n] for n in places], _chapter(file)
+        own = [items[n] for n in places]
         parts = [x.cell for x in own]
-        found = answers.in_notebook(parts, _worth(key))
-        run = [own[n] for n in answers.order(parts, found)]
-        for n, item in zip(places, run, strict=True):
-            items[n] = item
-            _prepare(item, key, found)
+        found = answers.in_notebook(parts, place.points(key))
+        for n, m in zip(places, answers.order(parts, found), strict=True):
+            items[n] = own[m]
+            _prepare(own[m], key, found)
 
 
 def _prepare(item: Any, key: str, found: dict[str, answers.Answer]) -> None:
     """Have a cell compared as it was printed, and a check add to the score."""
     cells.as_printed(item.cell)
     item.user_properties.append(("attn_chapter", key))
-    if (name := cells.checked_id(item.cell)) in _worth(key):
+    if (name := cells.checked_id(item.cell)) in place.points(key):
         item.cell.update(source=f'check("{name}")', outputs=[])
         item.options.update(check=False, skip=False, check_exception=False)
-        about = {"exercise": name, "max_points": _worth(key)[name]}
+        about = {"exercise": name, "max_points": place.points(key)[name]}
         item.user_properties += about.items()
         settled = found[name].settled
         item.runtest = partial(_collect, item, name, item.runtest, settled)
@@ -64,21 +65,6 @@ def _prepare(item: Any, key: str, found: dict[str, answers.Answer]) -> None:
         )
     elif _STATE.search(item.cell.source):
         item.options["check"] = False
-
-
-@cache
-def _chapter(file: Any) -> str:
-    """Return the key of the first exercise of the book in a notebook."""
-    for cell in file.nb.cells:
-        name = cells.checked_id(cell) or cells.exercise_id(cell) or ""
-        if name in _worth(key := name.partition("-")[0]):
-            return key
-    return ""
-
-
-@cache
-def _worth(key: str) -> dict[str, int]:
-    return cells.points(sources.notebook(key)) if key in CHAPTERS else {}
 
 
 def _collect(item: Any, name: str, run: Any, settled: str) -> None:
@@ -104,7 +90,10 @@ def pytest_runtest_logreport(report: Any) -> None:
     if not (key := about.get("attn_chapter")):
         return
     said = "its check cell is not in this notebook"
-    none = {name: ("·", 0, worth, said) for name, worth in _worth(key).items()}
+    none = {
+        name: ("·", 0, worth, said)
+        for name, worth in place.points(key).items()
+    }
     scores = _scores.setdefault(report.nodeid.partition("::")[0], none)
     name = about.get("exercise", "")
     has_run = name and (report.when == "call" or report.failed)

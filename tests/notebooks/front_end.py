@@ -226,10 +226,10 @@ def known():
     return (
         [x and (x.cell, digest(x.text)) for x in answer],
         [*told.items()],
-        ran.is_reset(NAME),
+        NAME in ran._void,
         value is None,
         hasattr(value, "__attn_reference__"),
         entry,
-        any(x and ran.has_changed(x) for x in answer),
+        any(x and ran._has_changed(x) for x in answer),
         EXERCISE in session._last,
     )

@@ -139,7 +139,7 @@ class NotebookRun:
         if said := plan.settled.get(name):
             is_stub = said == answers.NOT_STARTED
             return "not written" if is_stub else "wrong", Verdict(False, said)
-        if self._has_failed(exercise):
+        if name in plan.written and self._has_failed(exercise):
             return self._undefined(exercise)
         if _mention(plan.own, exercise):
             check = Check(exercise.name, exercise.form, exercise.usual())
@@ -155,20 +155,13 @@ class NotebookRun:
 
     def _has_failed(self, exercise: Exercise) -> bool:
         """Return whether what defines it raised, and an older one is left."""
-        *others, number = self._plan.written.get(exercise.id, [0])
-        for own, notes in self._raised.items():
-            if others and notes and own.number == number:
-                text, body = python_of(own.text)
-                lines = text.split("\n")
-                ends = [(x.lineno - 1, x.end_lineno) for x in body]
-                parts = ["\n".join(lines[i:j]) for i, j in ends]
-                failed = {x.statement for x in notes}
-                return not any(
-                    answers.binds(exercise.name, x)
-                    for n, x in enumerate(parts)
-                    if n not in failed
-                )
-        return False
+        *others, number = self._plan.written[exercise.id]
+        cells = [(x, y) for x, y in self._raised.items() if x.number == number]
+        has_raised = bool(others) and any(notes for _, notes in cells)
+        return has_raised and not any(
+            answers.defines(exercise.name, python_of(x.text)[0], notes)
+            for x, notes in cells
+        )
 
     def _undefined(self, exercise: Exercise) -> Graded:
         """Say why the cells of an exercise left nothing under its name."""

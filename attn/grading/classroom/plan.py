@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, answers, cells, sources
+from attn.exercises.place import points as points
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.classroom import reading
 from attn.grading.classroom.reading import Cell, Unreadable
@@ -200,12 +201,6 @@ def python_of(source: str) -> tuple[str, list[ast.stmt]]:
             return text, ast.parse(text).body
     except (Exception, OutOfTime):
         return "", []
-
-
-@cache
-def points(key: str) -> dict[str, int]:
-    """Return what each exercise of a chapter is worth, in its order."""
-    return cells.points(sources.notebook(key))
 
 
 @cache

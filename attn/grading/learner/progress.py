@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attn.data.files import keep, write
-from attn.exercises import CHAPTERS, place
-from attn.exercises.answers import KEPT, digest
+from attn.data.files import write
+from attn.exercises import CHAPTERS, kept, place
+from attn.exercises.answers import Note, digest
 from attn.exercises.spec import Exercise, chapter
 from attn.grading.checks.show import wrapped
 from attn.grading.learner import cards
@@ -82,6 +82,8 @@ def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
         verdict: of its answer.
         text: of the answer's cell; empty if it is not known.
     """
+    if not cards.is_enabled():
+        return
     before = load().get(exercise_id, {})
     entry: dict[str, Any] = {"text": digest(text) if text else ""}
     is_new = not text or before.get("text") != entry["text"]
@@ -92,28 +94,29 @@ def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
         now = time.strftime("%Y-%m-%d %H:%M")
         entry |= {"passed": before.get("passed") or now, "answer": text}
         entry |= {"right": None, "kept": None}
-    elif verdict.written:
+    elif before.get("passed"):
+        at = kept.keep(exercise_id, before.get("answer", ""))
+        entry |= {"right": before["passed"], "kept": at}
+    if verdict.written and not verdict.passed:
         entry["last"] = verdict.mistake or verdict.message.partition("\n")[0]
-    if before.get("passed") and not verdict.passed:
-        kept = keep_answer(exercise_id, before.get("answer", ""))
-        entry |= {"right": before["passed"], "kept": kept}
     update(exercise_id, **entry)
 
 
-def keep_answer(exercise_id: str, text: str) -> str:
-    """Save the text of an answer, if there is one; return where it is."""
-    if not (text.strip() and cards.is_enabled()):
-        return ""
-    return f"{KEPT}/{keep(kept_folder(), exercise_id, text).name}"
+def was_right(exercise_id: str) -> list[str]:
+    """Return a sentence on a right answer that stands no longer."""
+    entry = load().get(exercise_id, {})
+    if not entry.get("right"):
+        return []
+    kept = f": that answer is in {entry['kept']}" if entry["kept"] else ""
+    return [f"It was right on {entry['right']}{kept}."]
 
 
-def kept_folder() -> Path:
-    """Return the folder of kept answers; those of an older one move there."""
-    kept = Path.cwd() / KEPT
-    for path in (folder() / "kept").glob("*.py"):
-        keep(kept, path.stem, path.read_text("utf-8"))
-        path.unlink()
-    return kept
+def noted(exercise_id: str) -> Note | None:
+    """Return what a check's card notes of the answer that stands."""
+    entry = load().get(exercise_id, {})
+    if not entry.get("text"):
+        return None
+    return Note(exercise_id, entry["text"], entry["refused"], time.time())
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,8 @@ from __future__ import annotations
 import re
 import sys
 
-from attn.exercises import ran, sources
+from attn.exercises import kept, ran, sources
 from attn.exercises.answers import binds, digest
-from attn.exercises.place import place
-from attn.exercises.spec import Exercise
-from attn.exercises.standing import Run
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.learner import progress, session
 
@@ -33,40 +30,26 @@ def reset(exercise_id: str = "") -> None:
     """
     from IPython.core.getipython import get_ipython
 
-    exercise = session._exercise(exercise_id, "reset")
-    name, stub = exercise.name, sources.stub(exercise.id)
+    exercise = session._exercise(exercise_id, "reset").id
+    name, stub = exercise.partition("-")[2], sources.stub(exercise)
     namespace, run = sys._getframe(1).f_globals, ran.current()
-    stands = ran.standing(name, namespace)
+    stands, shell = ran.standing(name, namespace), get_ipython()
     text = stands.text if stands else ""
     if run and binds(name, run.text):
         text = _CALL.sub("", run.text)  # as the front end shows it now
-    session._last.pop(exercise.id, None)
-    session._hints_shown.pop(exercise.id, None)
-    text = "" if digest(text) == digest(stub) else text
-    if kept := progress.keep_answer(exercise.id, text):
-        print(f"Your answer is kept in {kept}.")
-    is_own = bool(stands and run and _is_own(exercise, run))
+    session._last.pop(exercise, None)
+    session._hints_shown.pop(exercise, None)
+    if digest(text) != digest(stub) and (at := kept.keep(exercise, text)):
+        print(f"Your answer is kept in {at}.")
+    is_own = ran.is_own(exercise)
     if is_own or not stands:
-        unwritten = Verdict(False, written=False)
-        progress.settle(exercise.id, unwritten, stub)
-    progress.update(exercise.id, hints=0)
-    shell = get_ipython()
+        progress.settle(exercise, Verdict(False, written=False), stub)
+    progress.update(exercise, hints=0)
     if not (stands and shell):
-        exec(compile(stub, f"<stub of {exercise_id}>", "exec"), namespace)
+        exec(compile(stub, f"<stub of {exercise}>", "exec"), namespace)
         print(stub)
         return
     if is_own:
         ran.take_back(name)
     print(_HERE if is_own else _BELOW)
     shell.set_next_input(stub, replace=is_own)
-
-
-def _is_own(exercise: Exercise, run: Run) -> bool:
-    """Return whether a cell is the answer's, and no other exercise's too."""
-    names = sources.names(exercise.id.partition("-")[0])
-    if bound := [x for x in names if binds(x, run.text)]:
-        return bound == [exercise.name]
-    at = place(exercise.id).address.partition("#cell-id=")[2]
-    return run.cell is not None and (
-        run.cell == at or ran.held(exercise.name, run.cell)
-    )

@@ -19,8 +19,7 @@ from attn.grading.checks.show import and_list, dtype_name, wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, html, show
-from attn.grading.learner.fallback import fallback
-from attn.grading.learner.unjudged import below, noted, unjudged
+from attn.grading.learner.fallback import fallback, fallback_of
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
@@ -52,46 +51,59 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    name, is_own = exercise.name, answer is None
-    stands = ran.standing(name, frame.f_globals) if is_own else None
+    name, is_own, found = exercise.name, answer is None, None
     if is_own:
         answer = {**frame.f_globals, **frame.f_locals}.get(name)
-    last = _last.get(exercise_id, Verdict(False)).message.strip()
-    found = unjudged(exercise, stands, answer, last.partition("\n")[0])
-    verdict = found.verdict if found else _verdict(exercise, answer)
-    if not (found and found.waits):
-        _last.pop(exercise_id, None)
-        _last[exercise_id] = verdict
+        judged = progress.load().get(exercise.id, {}).get("text", "")
+        found = ran.found(exercise.id, frame.f_globals, answer, judged)
+    said, word = (found.said, found.word) if found else ("", "")
+    is_reference = fallback_of(answer) == exercise.id
+    if is_reference and not said:
+        word, last = ran.FIRST, _last.get(exercise.id, Verdict(False)).message
+        said = (
+            f"{name} is still the reference that was put in place of your "
+            "answer: run your own cell first."
+        )
+        said += f"\nLast time: {last.splitlines()[0].strip()}" if last else ""
+    elif answer is None and not said:
+        word, said = ran.FIRST, f"{name} is not defined: run its cell first."
+    is_judged, is_written = word != ran.UNJUDGED, bool(word)
+    verdict = Verdict(False, said, written=is_written, judged=is_judged)
+    if not said:
+        verdict = _verdict(exercise, answer)
+    if word != ran.FIRST:
+        _last.pop(exercise.id, None)
+        _last[exercise.id] = verdict
         if is_own:
-            text = stands.text if stands else ""
-            if not (text or verdict.written):
-                text = sources.stub(exercise.id)
+            text = found.text if found else ""
             progress.settle(exercise.id, verdict, text)
-    beside = below(exercise, stands) if is_own else [_TRIED]
-    note = noted(exercise) if stands else None
-    worth = f"{exercise.points} points"
+    beside = progress.was_right(exercise.id) if is_own else [_TRIED]
+    beside = [*(found.beside if found else ()), *beside]
+    note = progress.noted(exercise.id) if found else None
     if verdict.passed:
-        text = f"✓ {exercise.id}  {exercise.points}/{worth}"
+        text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
         _show(text, lambda: _right(exercise), beside, note)
         return
     said, call = verdict.message, ""
-    if not (found and found.waits):
+    if word != ran.FIRST:
         said += f"\n{cards.GOES_ON}"
     if verdict.details:
         is_why = frame.f_globals.setdefault("why", why) is why
         call = "why" if is_why else "attn.grading.why"
         said += f" More: {call}()"
+    sign, points = "✗" if verdict.written else "·", True
+    head = f"{exercise.id}  0/{exercise.points} points"
     card = functools.partial(html, "wrong", exercise, verdict, call)
-    sign, points = ("✗" if verdict.written else "·"), f"0/{worth}"
-    if found and found.word:
-        kind = CALM._replace(word=found.word)
-        card = functools.partial(html, "calm", exercise, kind, said)
-        if found.is_open:
-            sign, points = "·", found.word
-            card.keywords["points"] = None
-    lines = [f"{sign} {exercise.id}  {points}", *wrapped(said, "  ")]
+    if word:
+        if word == ran.FIRST and not is_reference:  # no points are told
+            sign, head, points = "·", f"{exercise.id}  {word}", False
+        kind = CALM._replace(word=word)
+        card = functools.partial(
+            html, "calm", exercise, kind, said, 0 if points else None
+        )
+    lines = [f"{sign} {head}", *wrapped(said, "  ")]
     _show("\n".join(lines), card, beside, note, wrong=True)
-    if is_own and not (found and found.is_older):
+    if is_own:
         ran.put(name, fallback(exercise), frame.f_globals)
 
 
