@@ -64,7 +64,7 @@ class FrontEnd:
             if EXERCISE in (cells.exercise_id(cell), cells.checked_id(cell)):
                 source = "".join(cell["source"])
                 self.add(cell["id"], source, metadata=cell["metadata"])
-        self.new = copy.deepcopy(self.nb)
+        self.kept = []
         self.manager = jupyter_client.KernelManager()
         env = {k: v for k, v in os.environ.items() if k not in cards._OFF}
         env |= {"JPY_SESSION_NAME": str(self.path)}
@@ -73,6 +73,7 @@ class FrontEnd:
         self.client.start_channels()
         self.client.wait_for_ready()
         self.run("imports")
+        self.keeps()
 
     def close(self):
         self.client.stop_channels()
@@ -143,7 +144,17 @@ class FrontEnd:
 
     def new_kernel(self):
         """Have the kernel forget the exercise: as after a restart."""
-        self.ask("forget()")
+        self.ask("back(0, with_files=False)")
+
+    def keeps(self):
+        """Remember notebook, kernel and files; return their number."""
+        self.kept.append(copy.deepcopy(self.nb))
+        return self.ask(f"keep({len(self.kept) - 1})")
+
+    def begins(self, number=0):
+        """Begin as it was then; with nothing, when no number is given."""
+        self.nb = copy.deepcopy(self.kept[number])
+        self.ask(f"back({number})")
 
     def save(self):
         notebooks.write(self.nb, self.path)
@@ -182,11 +193,6 @@ class FrontEnd:
         [output] = self.cell(CHECK).outputs
         return output["data"]["text/plain"]
 
-    def begins(self):
-        """Open a new notebook in a new kernel, where nothing is stored."""
-        self.nb = copy.deepcopy(self.new)
-        self.ask("forget(with_files=True)")
-
     def state(self):
         """Everything on which what comes next depends."""
         notes = [
@@ -203,12 +209,32 @@ class FrontEnd:
 # --- In the kernel -----------------------------------------------------------
 
 
-def forget(with_files=False):
-    for known in (ran._runs, ran._void, session._last):
+FILES = Path(".attn/progress.json"), Path("mine.ipynb")
+_kept = {}
+
+
+def keep(number):
+    files = {
+        x: (x.read_bytes(), x.stat().st_mtime_ns) for x in FILES if x.exists()
+    }
+    kernel = [*ran._runs], {**ran._void}, {**session._last}
+    _kept[number] = *kernel, ran._shell.user_ns.get(NAME), files
+    return number
+
+
+def back(number, with_files=True):
+    ran._runs[:], void, last, value, files = _kept[number]
+    for known, before in ((ran._void, void), (session._last, last)):
         known.clear()
+        known.update(before)
     ran._shell.user_ns.pop(NAME, None)
-    for path in (".attn/progress.json", "mine.ipynb") if with_files else ():
-        Path(path).unlink(missing_ok=True)
+    if value is not None:
+        ran._shell.user_ns[NAME] = value
+    for path in FILES if with_files else ():
+        path.unlink(missing_ok=True)
+        if path in files:
+            path.write_bytes(files[path][0])
+            os.utime(path, ns=2 * files[path][1:])
 
 
 def known():
