@@ -21,6 +21,7 @@ from attn.exercises import cells, sources
 NOT_STARTED = "not started"
 #: What a file says of an answer that its last check refused unjudged.
 REFUSED = "its last check did not judge it: run its cell, and check it again"
+_DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 #: What measures a cell, or captures what it prints. Other magics of a cell
 #: run no Python of the notebook's.
 TIMERS = re.compile(r"\A(?:[ \t]*\n|[ \t]*%%(?:time|capture)\b.*\n?)+")
@@ -111,11 +112,13 @@ class Answer(NamedTuple):
 
     Args:
         at: the number of its cell; None if no cell holds one.
+        end: of the last cell that it needs: one below may complete a class.
         others: the numbers of the other cells that define the name.
         settled: what is said of it without running it; empty if it runs.
     """
 
     at: int | None
+    end: int | None
     others: list[int]
     settled: str = ""
 
@@ -124,9 +127,9 @@ class Answer(NamedTuple):
 
         Those are not above it, nor below another cell with the name.
         """
-        start = -1 if self.at is None else self.at
-        end = min((x for x in self.others if x > start), default=math.inf)
-        return [x for x in checks if start <= x < end]
+        start = -1 if self.end is None else self.end
+        stop = min((x for x in self.others if x > start), default=math.inf)
+        return [x for x in checks if start <= x < stop]
 
 
 def answer(
@@ -158,7 +161,30 @@ def answer(
             settled = NOT_STARTED
         elif last.refused:
             settled = REFUSED
-    return Answer(at, [n for n in own if n != at], settled)
+    others, end = [n for n in own if n != at], at
+    if at is not None and not settled:
+        stop = min((x for x in others if x > at), default=math.inf)
+        texts = {n: x for n, x in cells.items() if n not in stubs and n < stop}
+        end = _end(exercise, at, texts)
+    return Answer(at, end, others, settled)
+
+
+def _end(exercise: str, at: int, cells: Mapping[int, str]) -> int:
+    """Return the last cell below an answer that completes or helps it."""
+    key, _, name = exercise.partition("-")
+    sets = rf"^[ \t]*(?:{name}\.\w[\w.]*\s*=(?!=)|setattr\(\s*{name}\b)"
+    used = {*re.findall(r"\w+", cells[at])} - {*sources.names(key)}
+    known = {x for n in cells if n <= at for x in _DEFINED.findall(cells[n])}
+    ends = [
+        n
+        for n, x in cells.items()
+        if n > at
+        and (
+            re.search(sets, x, re.MULTILINE)
+            or {*_DEFINED.findall(x)} & used - known
+        )
+    ]
+    return max([at, *ends])
 
 
 def in_notebook(
@@ -193,7 +219,7 @@ def order(parts: Sequence[Any], found: Mapping[str, Answer]) -> list[int]:
     below: list[list[int]] = [[n] for n in range(len(parts))]
     for n, part in enumerate(parts):
         own = found.get(cells.checked_id(part) or "")
-        if own and own.at is not None and not own.places([n]):
+        if own and own.end is not None and not own.places([n]):
             below[n].remove(n)
-            below[own.at].append(n)
+            below[own.end].append(n)
     return [n for group in below for n in group]

@@ -6,6 +6,7 @@ It sends the ids of cells, stores outputs with their metadata, obeys
 
 import copy
 import os
+import re
 from pathlib import Path
 
 import jupyter_client
@@ -19,33 +20,20 @@ from attn.publishing import notebooks
 EXERCISE = "mask-causal"
 NAME = "causal"
 CHECK = f"check-{EXERCISE}"
-RIGHT = sources.solution(EXERCISE)
-WRONG = f"def {NAME}(q_len, kv_len, q_offset=0):\n    return torch.ones(2)"
+_ORDERS = Path(__file__).with_name("orders.md").read_text("utf-8")
 TEXTS = {
-    "imports": "import torch\nfrom torch import Tensor\n"
-    "from attn.grading import check, progress, reset",
-    "stub": sources.stub(EXERCISE),
-    "right": RIGHT,
-    "wrong": WRONG,
-    "broken": f"{RIGHT}\nreturn (",
-    "early": f"1 / 0\n{RIGHT}",
-    "late": f"{RIGHT}\n1 / 0",
-    "again": f"{RIGHT}\n# once more",
-    "timed": f"%%time\n{RIGHT}",
-    "captured": f"%%capture\n1 / 0\n{RIGHT}",
-    "written": f"%%writefile other.py\nimport torch\n{RIGHT}".replace(
-        "Tensor", "object"
-    ),
-    "run": "%run other.py",
-    "renamed": RIGHT.replace(f"def {NAME}", "def mine"),
-    "class": f"class {NAME}: pass",
-    "checked": f'{RIGHT}\ncheck("{EXERCISE}")',
-    "tried": f'check("{EXERCISE}", mine)',
-    "unmade": f"del {NAME}",
-    "reset": f'reset("{EXERCISE}")',
-    "right, reset": f'{RIGHT}\nreset("{EXERCISE}")',
+    name: text.replace("RIGHT", sources.solution(EXERCISE))
+    for name, text in re.findall(
+        r"(?ms)^## (\w+)\n```python\n(.*?)\n```", _ORDERS
+    )
+} | {"stub": sources.stub(EXERCISE)}
+#: By headings: orders, and the sign of the answer that stands.
+ORDERS = {
+    heading: {order: sign for sign, order in re.findall(r"([✗✓·]) (.+)", part)}
+    for heading, part in re.findall(
+        r"(?ms)^## ([^\n]+)\n\n```\n(.*?)\n```", _ORDERS
+    )
 }
-EDIT, RUN = ":", "="
 
 
 class FrontEnd:
@@ -80,13 +68,7 @@ class FrontEnd:
         self.manager.shutdown_kernel(now=True)
 
     def does(self, order):
-        """Do one thing, or several that are divided by commas.
-
-        ``a = right`` writes and runs a cell, below all where it is new, or
-        with ``^a`` above; ``a : right`` writes alone, ``a`` runs alone, and
-        ``- a`` deletes. The other words are ``check``, ``run all``,
-        ``restart`` and ``save``.
-        """
+        """Do what ``orders.md`` explains."""
         for words in filter(None, order.split("; ")):
             name, _, text = words.partition(" ")
             name = {"answer": EXERCISE, "check": CHECK}.get(name, name)
@@ -105,7 +87,7 @@ class FrontEnd:
             self.add(name, "", at)
         if text:
             self.cell(name).source = TEXTS[text[2:]]
-        if text[:1] != EDIT:
+        if text[:1] != ":":
             self.run(name)
 
     def at(self, name):

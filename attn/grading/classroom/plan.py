@@ -123,9 +123,8 @@ def planned(
         marked = [n for n, x in numbered.items() if x.exercise == exercise]
         if answer.at is None and exercise not in stubs.values():
             edited = [n for n in marked if n in own]
-            answer = answers.Answer(
-                edited[-1] if edited else None, edited[:-1]
-            )
+            at = edited[-1] if edited else None
+            answer = answers.Answer(at, at, edited[:-1])
         if answer.at in own:
             written[exercise] = [*answer.others, answer.at]
         found[exercise] = answer
@@ -161,7 +160,7 @@ def _steps(
             ):
                 yield step
         for x, answer in found.items():
-            if not places[x] and answer.at == number:
+            if not places[x] and answer.end == number:
                 yield Judge(x)
 
 

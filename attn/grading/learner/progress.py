@@ -95,8 +95,9 @@ def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
         entry |= {"passed": before.get("passed") or now, "answer": text}
         entry |= {"right": None, "kept": None}
     elif before.get("passed"):
-        at = kept.keep(exercise_id, before.get("answer", ""))
-        entry |= {"right": before["passed"], "kept": at}
+        entry |= {"right": before["passed"], "kept": ""}
+        with contextlib.suppress(OSError):
+            entry["kept"] = kept.keep(exercise_id, before.get("answer", ""))
     if verdict.written and not verdict.passed:
         entry["last"] = verdict.mistake or verdict.message.partition("\n")[0]
     update(exercise_id, **entry)
@@ -107,8 +108,8 @@ def was_right(exercise_id: str) -> list[str]:
     entry = load().get(exercise_id, {})
     if not entry.get("right"):
         return []
-    kept = f": that answer is in {entry['kept']}" if entry["kept"] else ""
-    return [f"It was right on {entry['right']}{kept}."]
+    at = f": that answer is in {entry['kept']}" if entry["kept"] else ""
+    return [f"It was right on {entry['right']}{at}."]
 
 
 def noted(exercise_id: str) -> Note | None:

@@ -9,7 +9,7 @@ import sys
 from attn.exercises import kept, ran, sources
 from attn.exercises.answers import binds, digest
 from attn.grading.diagnosis.judge import Verdict
-from attn.grading.learner import progress, session
+from attn.grading.learner import cards, progress, session
 
 _CALL = re.compile(r"(?m)^[ \t]*reset\(.*\n?")
 _HERE = "The stub is back in this cell."
@@ -39,7 +39,9 @@ def reset(exercise_id: str = "") -> None:
         text = _CALL.sub("", run.text)  # as the front end shows it now
     session._last.pop(exercise, None)
     session._hints_shown.pop(exercise, None)
-    if digest(text) != digest(stub) and (at := kept.keep(exercise, text)):
+    if digest(text) == digest(stub) or not cards.is_enabled():
+        text = ""  # there is nothing to keep
+    if at := kept.keep(exercise, text):
         print(f"Your answer is kept in {at}.")
     is_own = ran.is_own(exercise)
     if is_own or not stands:
