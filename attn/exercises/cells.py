@@ -31,6 +31,11 @@ def checked_id(cell: Any) -> str | None:
     return about.get("grade_id", "").removeprefix(CHECK) or None
 
 
+def stub_digest(cell: Any) -> str | None:
+    """Return the digest of what was handed out in this cell."""
+    return cell["metadata"].get("attn", {}).get("stub")
+
+
 def points(notebook: Any) -> dict[str, int]:
     """Return the points of each exercise that the notebook checks."""
     return {

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attn.grading.learner.cards import goal
     from attn.grading.learner.progress import progress
-    from attn.grading.learner.session import check, hint, reset, solution, why
+    from attn.grading.learner.reset import reset
+    from attn.grading.learner.session import check, hint, solution, why
     from attn.grading.learner.start_page import start
 
 __all__ = [
@@ -22,13 +23,19 @@ __all__ = [
     "why",
 ]
 
-_HOMES = {"goal": "cards", "progress": "progress", "start": "start_page"}
+_HOMES = {
+    "goal": "cards",
+    "progress": "progress",
+    "reset": "reset",
+    "start": "start_page",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         home = f"attn.grading.learner.{_HOMES.get(name, 'session')}"
         try:
+            import_module("attn.exercises.ran").watch()
             return getattr(import_module(home), name)
         except ModuleNotFoundError as error:
             if (error.name or "attn").partition(".")[0] == "attn":

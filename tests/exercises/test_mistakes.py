@@ -83,7 +83,7 @@ def test_the_stub_is_reported_as_not_written(exercise):
     stub = namespace[exercise.name]
     verdict = judge(exercise, stub, oracle=oracle(exercise.id))
     assert not verdict.passed
-    assert "not written yet" in verdict.message
+    assert "not started" in verdict.message
 
 
 def refused(exercise, answer):

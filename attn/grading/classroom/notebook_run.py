@@ -14,9 +14,9 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from attn.exercises import sources
+from attn.exercises import answers, sources
 from attn.exercises.spec import Exercise, chapter, find
-from attn.grading.classroom.plan import Judge, Own, Plan, Step
+from attn.grading.classroom.plan import Judge, Own, Plan, Step, python_of
 from attn.grading.classroom.result import Status
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.sandbox.requests import Cell, Check
@@ -66,7 +66,12 @@ class NotebookRun:
         if again:
             self._left = max(self._left, self._timeout / 6)
             # A helper may be below its use.
-            twice: list[Step] = [*own, *own, *map(Judge, again)]
+            twice: list[Step] = [*own, *own]
+            for name in again:
+                numbers = self._plan.written.get(name, [0])
+                if numbers[-1] < max(numbers):  # another is below the answer
+                    twice += [x for x in own if x.number == numbers[-1]]
+                twice.append(Judge(name))
             better = self._run(twice, helped=False)
             graded = better | graded
             graded |= {x: y for x, y in better.items() if y[1].passed}
@@ -131,6 +136,11 @@ class NotebookRun:
 
     def _judge(self, session: Session, name: str) -> Graded:
         exercise, plan = find(name), self._plan
+        if said := plan.settled.get(name):
+            is_stub = said == answers.NOT_STARTED
+            return "not written" if is_stub else "wrong", Verdict(False, said)
+        if name in plan.written and self._has_failed(exercise):
+            return self._undefined(exercise)
         if _mention(plan.own, exercise):
             check = Check(exercise.name, exercise.form, exercise.usual())
             with session.check(check, self._timeout) as answer:
@@ -140,23 +150,36 @@ class NotebookRun:
             if name in plan.written:
                 return self._undefined(exercise)
         if name in plan.stubs:
-            return "not written", Verdict(False, "the stub was not changed")
+            return "not written", Verdict(False, answers.NOT_STARTED)
         return "missing", Verdict(False, "nothing in the notebook defines it")
+
+    def _has_failed(self, exercise: Exercise) -> bool:
+        """Return whether what defines it raised, and an older one is left."""
+        *others, number = self._plan.written[exercise.id]
+        cells = [(x, y) for x, y in self._raised.items() if x.number == number]
+        has_raised = bool(others) and any(notes for _, notes in cells)
+        return has_raised and not any(
+            answers.defines(exercise.name, python_of(x.text)[0], notes)
+            for x, notes in cells
+        )
 
     def _undefined(self, exercise: Exercise) -> Graded:
         """Say why the cells of an exercise left nothing under its name."""
         message = f"no cell of the notebook defines {exercise.name}"
-        status: Status = "wrong"
-        for own, notes in self._raised.items():
-            if notes and own.number in self._plan.written[exercise.id]:
-                message = _said(f"the cell of {exercise.name}", notes[0])
-                status = _ENDED.get(notes[0].kind, "wrong")
+        status: Status = "missing"
+        for number in self._plan.written[exercise.id]:
+            for own, notes in self._raised.items():
+                if notes and own.number == number:
+                    message = _said(f"the cell of {exercise.name}", notes[0])
+                    status = _ENDED.get(notes[0].kind, "wrong")
         return status, Verdict(False, message)
 
     def _may_gain(self, name: str, verdict: Verdict) -> bool:
         """Return whether later cells may complete an answer."""
-        if verdict.passed or "NameError" in verdict.message:
-            return not verdict.passed
+        if verdict.passed or name in self._plan.settled:
+            return False
+        if "NameError" in verdict.message:
+            return True
         steps = self._plan.steps
         return _mention(steps[steps.index(Judge(name)) :], find(name))
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from attn.exercises import sources
+from attn.exercises.answers import NOT_STARTED
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise, every_exercise
 from attn.grading.checks.evidence import Evidence
@@ -27,7 +28,7 @@ from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.refusal import Parts, explain, question
 from attn.profiling.compat import language_kept_patched
 
-_NOT_WRITTEN = "not written yet: the stub still raises NotImplementedError."
+_NOT_WRITTEN = f"{NOT_STARTED}: it still raises NotImplementedError."
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Verdict:
         condition: the first one in which the answer is wrong.
         parts: the message in parts; None where it is a sentence.
         written: whether there is an answer: a stub is none.
+        judged: whether the answer ran, and not only its cell.
     """
 
     passed: bool
@@ -51,6 +53,7 @@ class Verdict:
     condition: str = ""
     parts: Parts | None = None
     written: bool = True
+    judged: bool = True
 
 
 def judge(

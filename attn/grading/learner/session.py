@@ -1,17 +1,15 @@
-"""The functions of a learner: check, why, hint, solution, reset."""
+"""The functions of a learner: check, why, hint, solution."""
 
-# compile() hands it on: the annotations of a stub are not evaluated.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attn.exercises import sources
-from attn.exercises.kernel import is_kernel, misfit
+from attn.exercises import ran, sources
+from attn.exercises.answers import Note
+from attn.exercises.kernel import misfit
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.grading.checks.failures import one_thread
@@ -25,6 +23,7 @@ from attn.grading.learner.fallback import fallback, fallback_of
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
+_TRIED = "Nothing is stored: the points are for the answer in your notebook."
 
 
 def check(exercise_id: str = "", answer: Any = None) -> None:
@@ -52,37 +51,60 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    if answer is None:
-        answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
-    if fallback_of(answer) == exercise.id:
+    name, is_own, found = exercise.name, answer is None, None
+    if is_own:
+        answer = {**frame.f_globals, **frame.f_locals}.get(name)
+        judged = progress.load().get(exercise.id, {}).get("text", "")
+        found = ran.found(exercise.id, frame.f_globals, answer, judged)
+    said, word = (found.said, found.word) if found else ("", "")
+    is_reference = fallback_of(answer) == exercise.id
+    if is_reference and not said:
+        word, last = ran.FIRST, _last.get(exercise.id, Verdict(False)).message
         said = (
-            f"{exercise.name} is still the reference that was put in place "
-            "of your answer: run your own cell first."
+            f"{name} is still the reference that was put in place of your "
+            "answer: run your own cell first."
         )
-        if last := _last.get(exercise.id):
-            said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-        _refuse(exercise, said, "run your cell first")
-        return
-    verdict = _verdict(exercise, answer)
-    _last.pop(exercise_id, None)
-    _last[exercise_id] = verdict
-    _store(exercise, verdict)
+        said += f"\nLast time: {last.splitlines()[0].strip()}" if last else ""
+    elif answer is None and not said:
+        word, said = ran.FIRST, f"{name} is not defined: run its cell first."
+    is_judged, is_written = word != ran.UNJUDGED, bool(word)
+    verdict = Verdict(False, said, written=is_written, judged=is_judged)
+    if not said:
+        verdict = _verdict(exercise, answer)
+    if word != ran.FIRST:
+        _last.pop(exercise.id, None)
+        _last[exercise.id] = verdict
+        if is_own:
+            text = found.text if found else ""
+            progress.settle(exercise.id, verdict, text)
+    beside = progress.was_right(exercise.id) if is_own else [_TRIED]
+    beside = [*(found.beside if found else ()), *beside]
+    note = progress.noted(exercise.id) if found else None
     if verdict.passed:
-        points = f"{exercise.points}/{exercise.points} points"
-        show(f"✓ {exercise.id}  {points}", lambda: _right(exercise))
+        text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
+        _show(text, lambda: _right(exercise), beside, note)
         return
-    text, call = f"{verdict.message}\n{cards.GOES_ON}", ""
+    said, call = verdict.message, ""
+    if word != ran.FIRST:
+        said += f"\n{cards.GOES_ON}"
     if verdict.details:
         is_why = frame.f_globals.setdefault("why", why) is why
         call = "why" if is_why else "attn.grading.why"
-        text += f" More: {call}()"
-    if answer is None:
-        _refuse(exercise, text, "not defined")
-    else:
-        _refuse(
-            exercise, text, card=lambda: html("wrong", exercise, verdict, call)
+        said += f" More: {call}()"
+    sign, points = "✗" if verdict.written else "·", True
+    head = f"{exercise.id}  0/{exercise.points} points"
+    card = functools.partial(html, "wrong", exercise, verdict, call)
+    if word:
+        if word == ran.FIRST and not is_reference:  # no points are told
+            sign, head, points = "·", f"{exercise.id}  {word}", False
+        kind = CALM._replace(word=word)
+        card = functools.partial(
+            html, "calm", exercise, kind, said, 0 if points else None
         )
-    frame.f_globals[exercise.name] = fallback(exercise)
+    lines = [f"{sign} {head}", *wrapped(said, "  ")]
+    _show("\n".join(lines), card, beside, note, wrong=True)
+    if is_own:
+        ran.put(name, fallback(exercise), frame.f_globals)
 
 
 def why(exercise_id: str = "") -> None:
@@ -119,18 +141,21 @@ def _exercise(exercise_id: str, function: str) -> Exercise:
     return find(exercise_id)
 
 
-def _refuse(
-    exercise: Exercise,
-    said: str,
-    word: str = "",
-    card: Callable[[], str] | None = None,
+def _show(
+    text: str,
+    card: Callable[[], str],
+    beside: Sequence[str],
+    note: Note | None,
+    wrong: bool = False,
 ) -> None:
-    """Say that an answer is not right: in its own card, or in a calm one."""
-    first = f"✗ {exercise.id}  0/{exercise.points} points"
-    kind = CALM._replace(word=word)
-    calm = functools.partial(html, "calm", exercise, kind, said)
-    text = "\n".join([first, *wrapped(said, "  ")])
-    show(text, card or calm, wrong=True)
+    """Show a check's card, and sentences below it."""
+    lines = [y for x in beside for y in wrapped(x, "  ")]
+    show(
+        "\n".join([text, *lines]),
+        lambda: card() + html("notes", beside),
+        wrong=wrong,
+        note=note,
+    )
 
 
 def _right(exercise: Exercise) -> str:
@@ -168,9 +193,6 @@ def _tried(oracle: Oracle) -> Iterator[str]:
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
     """Judge an answer that has the right form."""
     name = exercise.name
-    if answer is None:
-        message = f"{name} is not defined: run the cell above first. Did "
-        return Verdict(False, message + "it end with an error?")
     if not callable(answer):
         what = type(answer).__name__
         return Verdict(False, f"{name} is a {what}, not a function")
@@ -184,17 +206,6 @@ def _oracle(exercise_id: str) -> Oracle:
     """Return what the next checks of an exercise will need again."""
     with one_thread():
         return Oracle(find(exercise_id), seed=0)
-
-
-def _store(exercise: Exercise, verdict: Verdict) -> None:
-    before = progress.load().get(exercise.id, {})
-    entry: dict[str, Any] = {"attempts": before.get("attempts", 0) + 1}
-    if verdict.passed:
-        now = time.strftime("%Y-%m-%d %H:%M")
-        entry["passed"] = before.get("passed") or now
-    else:
-        entry["last"] = verdict.mistake or verdict.message.splitlines()[0]
-    progress.update(exercise.id, **entry)
 
 
 def hint(exercise_id: str = "") -> None:
@@ -232,46 +243,3 @@ def solution(exercise_id: str = "") -> None:
     progress.update(exercise_id, solution_seen=True)
     text = sources.solution(exercise_id)
     show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")
-
-
-def reset(exercise_id: str = "") -> None:
-    """Start an exercise again: the stub comes back, your text is kept.
-
-    In Jupyter the stub appears in a new cell below; move it over your old
-    answer. Your old text is saved first, in a file that is named.
-
-    Args:
-        exercise_id: for instance ``"sdp-softmax"``.
-    """
-    from IPython.core.getipython import get_ipython
-
-    exercise = _exercise(exercise_id, "reset")
-    namespace = sys._getframe(1).f_globals
-    if text := _text_of(exercise, namespace):
-        kept = progress.keep_answer(exercise_id, text)
-        print(f"Your answer is kept in {kept.relative_to(kept.parents[2])}.")
-    stub = sources.stub(exercise_id)
-    exec(compile(stub, f"<stub of {exercise_id}>", "exec"), namespace)
-    _last.pop(exercise_id, None)
-    _hints_shown.pop(exercise_id, None)
-    progress.update(exercise_id, passed=None, last=None, hints=0)
-    if shell := get_ipython():
-        shell.set_next_input(stub)
-    else:
-        print(stub)
-
-
-def _text_of(exercise: Exercise, namespace: dict[str, Any]) -> str:
-    """Return the learner's last text of a function or class."""
-    name = exercise.name
-    value = namespace.get(name)
-    if value is not None and fallback_of(value) is None:
-        value = value.fn if is_kernel(value) else value
-        try:
-            return inspect.getsource(value)
-        except (OSError, TypeError):
-            pass
-    for cell in reversed(namespace.get("In", [])):
-        if f"def {name}(" in cell or f"class {name}(" in cell:
-            return cell
-    return ""

@@ -85,7 +85,7 @@ class StartPage:
         self.link = ("", "")
         if step := self.progress.next:
             number, _, title = _title(step.stem).partition(" ")
-            self.where = f"Chapter {number}, {title}", step.exercise.id
+            self.where = f"Chapter {number}, {title}", step.at.title
             self.link = "Continue here", step.at.address
             if all(row.sign == "·" for row in self.progress.rows):
                 self.where = f"Chapter {number}", title

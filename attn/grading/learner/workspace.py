@@ -20,6 +20,7 @@ from typing import Any
 import nbformat
 from nbformat.sign import NotebookNotary
 
+from attn.exercises import kept
 from attn.exercises.cells import exercise_id
 from attn.grading.learner import cards, progress, start_page
 from attn.publishing import myst_to_markdown, notebooks
@@ -39,6 +40,7 @@ def fill(folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.chdir(folder):  # where progress is kept
         entries = progress.load()
+        kept.folder()
     page = _versioned(start_page.start_notebook(entries))
     own = folder / start_page.NAME
     lines = [f"{name}: {_place(x, folder / name)}" for name, x in _copies()]
