@@ -110,7 +110,12 @@ def _lab(args: argparse.Namespace) -> int:
     return subprocess.run(
         command,
         cwd=args.folder,
-        env={**os.environ, "JUPYTER_CONFIG_PATH": known},
+        env={
+            "ATTN_PYTHONSTARTUP": os.environ.get("PYTHONSTARTUP", ""),
+            **os.environ,
+            "JUPYTER_CONFIG_PATH": known,
+            "PYTHONSTARTUP": str(_SETTINGS / "startup.py"),
+        },
         check=False,
     ).returncode
 

@@ -186,7 +186,7 @@ def test_a_parser_is_imported_when_a_copy_is_made_and_not_before():
     """``attn grade`` imports the package, and makes no copy."""
     code = """
 import sys
-from attn.publishing.myst_to_markdown import translation, translate
+from attn.publishing.myst_to_markdown import translation
 from attn.publishing.myst_to_markdown.targets import targets
 assert not {'markdown_it', 'pybtex'} & set(sys.modules)
 translation.to_markdown(":::{dropdown} a\\nb\\n:::", targets())
@@ -299,6 +299,40 @@ def test_a_questions_answer_is_folded_and_its_markdown_is_read(chapter):
         assert answer.strip().startswith(("<p>", "<ul>", "<ol>", "<pre>"))
 
 
+def test_a_chapter_has_its_number_and_leads_to_the_next(chapter):
+    texts = markdown(chapter.local)
+    number = chapter.number.removeprefix("0")
+    assert texts[0].startswith(f"# {number} · " if number else "# ")
+    files = [*(f"{stem}.ipynb" for stem in STEMS), "glossary.ipynb"]
+    title, link = re.fullmatch(r"Next: \[(.+)\]\((.+)\)", texts[-1]).groups()
+    assert link == files[files.index(f"{chapter.stem}.ipynb") + 1]
+    following = int(number or 0) + 1
+    assert title.startswith(f"{following} · ") == (1 < following < 20)
+
+
+def test_the_first_code_is_one_cell_and_says_so(chapter):
+    """It is silent, and holds all that the book runs before the imports."""
+    first, *rest = code_of(chapter.local)
+    if chapter.stem == "where_this_went":  # its only code
+        assert rest == []
+        return
+    assert first["source"].startswith("# @title Run this first\n")
+    assert first["metadata"]["tags"] == ["hide-input", "run-first"]
+    assert first["outputs"] == [] and "%" not in first["source"]
+    hidden = [
+        line
+        for cell in chapter.pristine["cells"]
+        if "remove-cell" in cell["metadata"].get("tags", [])
+        for line in cell["source"]
+        if line.startswith("warnings.")
+    ]
+    assert all(x.strip() in first["source"] for x in hidden)
+    for cell in rest:
+        assert "run-first" not in cell["metadata"].get("tags", [])
+        claims = re.match(r"(.*\n)?@\w+\.shows", cell["source"])
+        assert not claims or "hide-input" in cell["metadata"]["tags"]
+
+
 def test_what_the_book_folds_is_folded_in_the_copy(chapter):
     shown = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
     for cell in code_of(chapter.elsewhere):
@@ -311,10 +345,10 @@ def test_what_the_book_folds_is_folded_in_the_copy(chapter):
 
 def test_only_where_attn_may_be_missing_a_copy_installs_it(chapter):
     installs = [
-        [i for i, x in enumerate(y["cells"]) if "%pip" in x["source"]]
+        [i for i, x in enumerate(code_of(y)) if "%pip" in x["source"]]
         for y in (chapter.local, chapter.elsewhere)
     ]
-    assert installs == [[], [1]]  # below the title
+    assert installs == [[], [0]]
 
 
 def test_what_the_set_up_imports_is_still_imported(chapter):

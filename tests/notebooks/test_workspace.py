@@ -53,7 +53,7 @@ def edit(path, change):
 
 
 def note(cell):
-    if cell.source.startswith("# Masks"):
+    if cell.source.startswith("# 3 · Masks"):
         cell.source += "\n\nRead this again!"
 
 

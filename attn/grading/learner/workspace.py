@@ -11,6 +11,7 @@ figure moves before its cell has run.
 """
 
 import contextlib
+import platform
 import sqlite3
 from collections.abc import Iterator
 from functools import cache
@@ -25,6 +26,17 @@ from attn.grading.learner import cards, progress, start_page
 from attn.publishing import myst_to_markdown, notebooks
 
 _OPEN_TASK = "open-task"
+_START = f"[Start page]({start_page.NAME})"
+#: As ipykernel states it.
+_LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": platform.python_version(),
+}
 
 
 def fill(folder: Path) -> list[str]:
@@ -51,13 +63,21 @@ def fill(folder: Path) -> list[str]:
 def _copies() -> Iterator[tuple[str, Any]]:
     for path in notebooks.pristine():
         made = myst_to_markdown.copy_of(notebooks.read(path), set_up=False)
+        made["cells"][-1]["source"] += f" · {_START}"
         yield path.name, _versioned(made)
-    yield "glossary.ipynb", _versioned(myst_to_markdown.glossary())
+    glossary = myst_to_markdown.glossary()
+    glossary["cells"][0]["source"] += f"\n\n{_START}"
+    yield "glossary.ipynb", _versioned(glossary)
 
 
 def _versioned(copy: Any) -> Any:
-    """Note in a copy what it was made of, so that work in it is seen."""
+    """Note in a copy what it was made of, so that work in it is seen.
+
+    What JupyterLab would add to it is in it, else it were unsaved once it is
+    open.
+    """
     copy = nbformat.from_dict(copy)
+    copy.metadata["language_info"] = _LANGUAGE
     for cell in copy.cells:
         if exercise_id(cell) or _OPEN_TASK in cell.metadata.get("tags", []):
             cell.metadata["attn"] = {"stub": notebooks.digest(cell.source)}

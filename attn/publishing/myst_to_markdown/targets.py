@@ -32,6 +32,11 @@ class Target(NamedTuple):
     number: str = ""
     link: str = ""
 
+    @property
+    def title(self) -> str:
+        """Return a chapter's title, after its number if it has one."""
+        return f"{self.number} · {self.words}".removeprefix(" · ")
+
 
 class Source(NamedTuple):
     """An entry of the bibliography, as ``Vaswani et al., 2017``."""
