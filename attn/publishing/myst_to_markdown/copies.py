@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from attn.exercises import APPENDICES, CHAPTERS, sources
+from attn.exercises import APPENDICES, CHAPTERS, first_cell, sources
 from attn.exercises.cells import exercise_id, without_check_outputs
 from attn.publishing.museum import with_index
 from attn.publishing.myst_to_markdown.targets import (
@@ -14,7 +14,7 @@ from attn.publishing.myst_to_markdown.targets import (
     figure_name,
     notebook,
     targets,
-    term_cell,
+    term_id,
 )
 from attn.publishing.myst_to_markdown.translation import to_markdown
 from attn.publishing.touch_figures import touch
@@ -24,8 +24,6 @@ WHOLE = {"hide-cell", "remove-cell"}
 FOLDED = WHOLE | {"hide-input", "remove-input"}
 #: The tag of a cell whose figure the page makes interactive.
 TOUCH = "touch-"
-#: The tag of the cell that has the imports, and its title.
-RUN_FIRST = "run-first", "Run this first"
 
 
 def copy_of(pristine: Any, *, set_up: bool, repository: str = "") -> Any:
@@ -62,13 +60,13 @@ def copy_of(pristine: Any, *, set_up: bool, repository: str = "") -> Any:
     return {**copy, "cells": [*cells, _way_on(here)]}
 
 
-def glossary() -> Any:
-    """Return the glossary as a notebook: a cell for each term."""
-    cells = [markdown_cell("glossary", "# Glossary")]
-    for term, text in targets().terms.items():
-        definition = f"### {term}\n\n{to_markdown(text, targets())}"
-        cells.append(markdown_cell(term_cell(term), definition))
-    return notebook_of(cells)
+def glossary() -> str:
+    """Return the glossary as Markdown, with an id at each term."""
+    text = "# Glossary\n"
+    for term, meaning in targets().terms.items():
+        text += f'\n### <span id="{term_id(term)}"></span>{term}\n\n'
+        text += f"{to_markdown(meaning, targets())}\n"
+    return text
 
 
 def notebook_of(cells: list[Cell]) -> Any:
@@ -120,8 +118,8 @@ def _joined(cells: list[Any], set_up: bool) -> Any:
     )
     on_page = first["metadata"].setdefault("mystnb", {})
     if on_page.get("code_prompt_show", "Imports") == "Imports":
-        tag, on_page["code_prompt_show"] = RUN_FIRST
-        first["metadata"]["tags"] = ["hide-input", tag]
+        on_page["code_prompt_show"] = first_cell.TITLE
+        first["metadata"]["tags"] = ["hide-input", first_cell.TAG]
     return first
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 
-GLOSSARY = "glossary.ipynb"
+GLOSSARY = "glossary.md"
 
 #: A label, a heading, or any other line; what is in a fence is none of these.
 _LINE = re.compile(r"(?m)^(?:\((\S+)\)=|#+ +(.+)|.*\S.*)$")
@@ -49,8 +49,9 @@ class Source(NamedTuple):
 class Targets:
     """Hold everything in the book that a chapter's text can refer to.
 
-    Chapters and sections are in the notebooks of the learner's folder, and
-    so is the glossary. Jupyter scrolls to a cell by its id.
+    Chapters and sections are in the notebooks of the learner's folder, where
+    Jupyter scrolls to a cell by its id. In a notebook that it opens it often
+    does not, when the cell is far down: the glossary is a file beside them.
     """
 
     def __init__(self) -> None:
@@ -151,6 +152,6 @@ def notebook(stem: str) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
-def term_cell(term: str) -> str:
-    """Return the id of a term's cell in the glossary."""
+def term_id(term: str) -> str:
+    """Return the id of a term in the glossary."""
     return "term-" + re.sub(r"[^a-z0-9]+", "-", term.lower()).strip("-")

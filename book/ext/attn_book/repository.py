@@ -21,6 +21,7 @@ from sphinx.config import Config
 from sphinx.ext.autodoc.mock import mock
 
 from attn.publishing.myst_to_markdown import copy_of, glossary
+from attn.publishing.myst_to_markdown.targets import GLOSSARY
 from attn_book import ABSENT
 
 #: The branch of the learner's copies, written by the workflow ``pages``.
@@ -65,13 +66,12 @@ def make_copies(app: Sphinx) -> list[str]:
     folder = Path(app.outdir, "_sources", "notebooks")
     origin = source(app.srcdir)
     with mock([*ABSENT]):  # attn.plot loads them; a figure is shown unrun
-        copies = {folder / "glossary.ipynb": glossary()}
         for path in folder.glob("*.ipynb"):
             pristine = json.loads(path.read_text("utf-8"))
-            copies[path] = copy_of(pristine, set_up=True, repository=origin)
-    for path, copy in copies.items():
-        text = json.dumps(copy, indent=1, ensure_ascii=False)
-        path.write_text(text + "\n", "utf-8")
+            copy = copy_of(pristine, set_up=True, repository=origin)
+            text = json.dumps(copy, indent=1, ensure_ascii=False)
+            path.write_text(text + "\n", "utf-8")
+    (folder / GLOSSARY).write_text(glossary(), "utf-8")
     return []  # no page more
 
 
