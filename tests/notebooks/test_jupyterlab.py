@@ -188,6 +188,8 @@ def test_a_chapter_is_worked_through_and_the_work_is_kept(browser, tmp_path):
         it_begins_at_the_start_page(Learner(browser, url, start_page.NAME))
         learner = Learner(browser, url)
         first_look(learner)
+        a_term_leads_to_its_place_in_the_glossary(learner)
+        any_cell_may_be_the_first(learner, stub)
         a_figure_moves_before_anything_has_run(learner)
         everything_runs(learner)
         an_exercise_is_answered(learner, stub, check)
@@ -216,6 +218,29 @@ def first_look(learner):
     assert learner.tab.evaluate(f"{TEXTS}.some({closed})")
 
 
+def a_term_leads_to_its_place_in_the_glossary(learner):
+    """Which is not open yet; and what was only read is not changed."""
+    dirty = """() => [...jupyterapp.shell.widgets("main")].filter(
+        x => x.context.model.dirty).map(x => x.title.label)"""
+    link = learner.tab.locator(f"{SHOWN} a[href*='glossary.md']").last
+    name = link.get_attribute("href").rpartition("#")[2]
+    link.click()
+    place = learner.tab.locator(f"[data-jupyter-id='{name}']")
+    place.wait_for(state="attached")
+    learner.tab.wait_for_timeout(500)
+    assert 0 < place.bounding_box()["y"] < 900
+    assert learner.tab.evaluate(dirty) == []
+    learner.does("application:close")
+    learner.tab.wait_for_function(READY)
+
+
+def any_cell_may_be_the_first(learner, stub):
+    """The imports run before it, and so does check find the stub."""
+    assert "Run this first has run" in learner.runs(stub)
+    assert not learner.cell(stub)["failed"]
+    learner.sees(stub, "it holds the imports of this chapter")
+
+
 def it_begins_at_the_start_page(learner):
     """Its pictures are there unrun, and the link leads to the chapter."""
     tab = learner.tab
@@ -236,7 +261,10 @@ def it_begins_at_the_start_page(learner):
 def a_figure_moves_before_anything_has_run(learner):
     """What is stored is trusted; it follows JupyterLab's theme."""
     learner.tab.evaluate(GO_TO, "touch-mask_workbench")
-    frame = learner.tab.frame_locator("iframe[title='Masks: a workbench']")
+    box = learner.tab.locator("iframe[title='Masks: a workbench']")
+    frame = box.content_frame
+    full = "() => document.documentElement.clientWidth === innerWidth"
+    box.element_handle().content_frame().wait_for_function(full)
     words = frame.locator("[aria-live]").first
     before = words.inner_text()
     frame.get_by_label("causal").uncheck()
