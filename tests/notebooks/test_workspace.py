@@ -138,7 +138,7 @@ def test_to_open_a_copy_changes_nothing_in_it(own, start):
 
 def test_a_chapter_ends_with_the_way_on_and_to_the_start_page(own):
     assert text(own).splitlines()[-1] == (
-        "Next: [4 · Multi-head attention](04_multi_head.ipynb) · "
+        "Next: [4 · Multi-head attention](04_multi_head.ipynb) | "
         "[Start page](00_start.ipynb)"
     )
 

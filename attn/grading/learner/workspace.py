@@ -60,7 +60,7 @@ def fill(folder: Path) -> list[str]:
 def _copies() -> Iterator[tuple[str, Any]]:
     for path in notebooks.pristine():
         made = myst_to_markdown.copy_of(notebooks.read(path), set_up=False)
-        made["cells"][-1]["source"] += f" · [Start page]({start_page.NAME})"
+        made["cells"][-1]["source"] += f" | [Start page]({start_page.NAME})"
         yield path.name, _versioned(made)
 
 

@@ -50,8 +50,7 @@ class Targets:
     """Hold everything in the book that a chapter's text can refer to.
 
     Chapters and sections are in the notebooks of the learner's folder, where
-    Jupyter scrolls to a cell by its id. In a notebook that it opens it often
-    does not, when the cell is far down: the glossary is a file beside them.
+    Jupyter scrolls to a cell by its id; the glossary is a file beside them.
     """
 
     def __init__(self) -> None:
