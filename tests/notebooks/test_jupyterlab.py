@@ -183,11 +183,17 @@ def places(path):
 
 def test_a_chapter_is_worked_through_and_the_work_is_kept(browser, tmp_path):
     work = tmp_path / "work"
+    names = ("paged_attention", "schedule", "match_prefix")
+    done = {f"serve-{name}": {"passed": "2026-11-22"} for name in names}
+    (work / ".attn").mkdir(parents=True)
+    (work / ".attn" / "progress.json").write_text(json.dumps(done))
     with lab(work, tmp_path / "home") as url:
         stub, check = places(work / CHAPTER)
         it_begins_at_the_start_page(Learner(browser, url, start_page.NAME))
         learner = Learner(browser, url)
         first_look(learner)
+        a_term_leads_to_its_place_in_the_glossary(learner)
+        any_cell_may_be_the_first(learner, stub)
         a_figure_moves_before_anything_has_run(learner)
         everything_runs(learner)
         an_exercise_is_answered(learner, stub, check)
@@ -216,8 +222,31 @@ def first_look(learner):
     assert learner.tab.evaluate(f"{TEXTS}.some({closed})")
 
 
+def a_term_leads_to_its_place_in_the_glossary(learner):
+    """Which is not open yet; and what was only read is not changed."""
+    dirty = """() => [...jupyterapp.shell.widgets("main")].filter(
+        x => x.context.model.dirty).map(x => x.title.label)"""
+    link = learner.tab.locator(f"{SHOWN} a[href*='glossary.md']").last
+    name = link.get_attribute("href").rpartition("#")[2]
+    link.click()
+    place = learner.tab.locator(f"[data-jupyter-id='{name}']")
+    place.wait_for(state="attached")
+    learner.tab.wait_for_timeout(500)
+    assert 0 < place.bounding_box()["y"] < 900
+    assert learner.tab.evaluate(dirty) == []
+    learner.does("application:close")
+    learner.tab.wait_for_function(READY)
+
+
+def any_cell_may_be_the_first(learner, stub):
+    """The imports run before it, and so does check find the stub."""
+    assert "Run this first has run" in learner.runs(stub)
+    assert not learner.cell(stub)["failed"]
+    learner.sees(stub, "it holds the imports of this chapter")
+
+
 def it_begins_at_the_start_page(learner):
-    """Its pictures are there unrun, and the link leads to the chapter."""
+    """Its pictures are there unrun; it leads far down a closed chapter."""
     tab = learner.tab
     assert tab.locator(".attn-start .cards svg").count() > 15
     names = tab.locator(".jp-DirListing-itemText")
@@ -225,10 +254,10 @@ def it_begins_at_the_start_page(learner):
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).length"
     assert names.evaluate_all(cut) <= 1  # the longest
     tab.locator(".attn-start .next a").click()
-    tab.wait_for_function(
-        "() => jupyterapp.shell.currentWidget.title.label"
-        " === '01_why_attention.ipynb'"
-    )
+    tab.wait_for_function(IN_VIEW, arg="x-serve-tree-mask")
+    drawn = "() => jupyterapp.shell.currentWidget.content.widgets.every("
+    tab.wait_for_function(drawn + "x => x.node.isConnected)")
+    assert tab.evaluate(IN_VIEW, "x-serve-tree-mask")
     assert learner.outside == []
     tab.close()
 
@@ -236,7 +265,10 @@ def it_begins_at_the_start_page(learner):
 def a_figure_moves_before_anything_has_run(learner):
     """What is stored is trusted; it follows JupyterLab's theme."""
     learner.tab.evaluate(GO_TO, "touch-mask_workbench")
-    frame = learner.tab.frame_locator("iframe[title='Masks: a workbench']")
+    box = learner.tab.locator("iframe[title='Masks: a workbench']")
+    frame = box.content_frame
+    full = "() => document.documentElement.clientWidth === innerWidth"
+    box.element_handle().content_frame().wait_for_function(full)
     words = frame.locator("[aria-live]").first
     before = words.inner_text()
     frame.get_by_label("causal").uncheck()
