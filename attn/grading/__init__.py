@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attn.grading.learner.cards import goal
+    from attn.grading.learner.case import case
     from attn.grading.learner.progress import progress
     from attn.grading.learner.session import check, hint, reset, solution, why
     from attn.grading.learner.start_page import start
 
 __all__ = [
+    "case",
     "check",
     "goal",
     "hint",
@@ -22,7 +24,8 @@ __all__ = [
     "why",
 ]
 
-_HOMES = {"goal": "cards", "progress": "progress", "start": "start_page"}
+_HOMES = {"case": "case", "goal": "cards", "progress": "progress"}
+_HOMES |= {"start": "start_page"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,17 +4,13 @@ The latter is mutation testing of the checks: each right answer passes, each
 wrong one is caught, and called by its name.
 """
 
-import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from attn.exercises import sources
-from attn.exercises.spec import Exercise, every_exercise
+from attn.exercises.kill_rate import kill_rate
+from attn.exercises.solution import solution
+from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, one_thread, run_all, stopped
 from attn.grading.checks.forbidden import use_of_the_package
@@ -176,24 +172,6 @@ def mutation_score(
     return MutationScore(exercise, right, wrong)
 
 
-def solution(exercise: Exercise) -> Any:
-    """Return the solution as an object."""
-    key, name = sources.split_id(exercise.id)
-    return getattr(_solutions(sources.solutions_path(key)), name)
-
-
-def _solutions(path: Path) -> ModuleType:
-    """Import a chapter's solutions from their file: a wheel has no package."""
-    name = f"solutions.{path.stem}"
-    if name not in sys.modules:
-        spec = spec_from_file_location(name, path)
-        assert spec and spec.loader
-        # Triton looks a kernel's module up by its name.
-        sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
 def table(scores: list[MutationScore]) -> str:
     """Return one line an exercise, and the kill rate over all of them."""
     lines = [f"{x.exercise.id:<26} {kill_rate([x.counts])}" for x in scores]
@@ -207,26 +185,3 @@ def exposures(score: MutationScore) -> str:
     for name, x in score.wrong.items():
         names.setdefault(f"exposed by: {x.condition}", []).append(name)
     return "\n".join("\n  ".join([x, *names[x]]) for x in names)
-
-
-def kill_rate(counts: Sequence[tuple[int, ...]]) -> str:
-    """Add up the counts of some exercises, and return them in words."""
-    wrong, caught, named, right, accepted = map(sum, zip(*counts, strict=True))
-    return (
-        f"{caught} of {wrong} wrong answers caught, {named} named; "
-        f"{accepted} of {right} right answers accepted"
-    )
-
-
-def state_kill_rate(readme: Path) -> None:
-    """Write into the README how many answers the tests judge."""
-    lists = [(x.mistakes, x.equivalents) for x in every_exercise()]
-    counts = [(len(x),) * 3 + (len(y) + 1,) * 2 for x, y in lists]
-    old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
-    new = rf"{kill_rate(counts)}\1 {len(lists)} exercises"
-    text, count = re.subn(old, new, readme.read_text("utf-8"))
-    if count != 1:
-        raise ValueError(
-            f"{readme} must state the kill rate once; got {count}"
-        )
-    readme.write_text(text, "utf-8")

@@ -12,18 +12,20 @@ from typing import Any
 
 from attn.exercises import sources
 from attn.exercises.kernel import is_kernel, misfit
+from attn.exercises.literal import and_list, dtype_name
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.show import and_list, dtype_name, wrapped
+from attn.grading.checks.show import wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, html, show
+from attn.grading.learner.case import case, meant, refused
+from attn.grading.learner.case import verdicts as _last
 from attn.grading.learner.fallback import fallback, fallback_of
 
-_last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
 
 
@@ -39,11 +41,9 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         exercise_id: for instance ``"sdp-softmax"``.
         answer: what to check; when None, the function or class of that
             name in your notebook.
-
-    Raises:
-        ValueError: there is no such exercise.
     """
-    exercise = _exercise(exercise_id, "check")
+    if not (exercise := meant(exercise_id, "check")):
+        return
     if exercise.launch and (reason := unavailable_reason()):
         kind = CALM._replace(word="not available here")
         show(
@@ -71,17 +71,12 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         points = f"{exercise.points}/{exercise.points} points"
         show(f"✓ {exercise.id}  {points}", lambda: _right(exercise))
         return
-    text, call = f"{verdict.message}\n{cards.GOES_ON}", ""
-    if verdict.details:
-        is_why = frame.f_globals.setdefault("why", why) is why
-        call = "why" if is_why else "attn.grading.why"
-        text += f" More: {call}()"
+    text, calls = _told(verdict, frame.f_globals)
     if answer is None:
         _refuse(exercise, text, "not defined")
     else:
-        _refuse(
-            exercise, text, card=lambda: html("wrong", exercise, verdict, call)
-        )
+        card = functools.partial(html, "wrong", exercise, verdict, *calls)
+        _refuse(exercise, text, card=card)
     frame.f_globals[exercise.name] = fallback(exercise)
 
 
@@ -91,32 +86,35 @@ def why(exercise_id: str = "") -> None:
     Args:
         exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
             exercise that was refused last.
-
-    Raises:
-        ValueError: there is no such exercise.
     """
-    wrong = [name for name, x in _last.items() if not x.passed]
-    if not (exercise_id or wrong):
-        print("Nothing has been refused here: check comes first.")
+    if not (exercise := refused(exercise_id, "why")):
         return
-    name = find(exercise_id).id if exercise_id else wrong[-1]
-    if name not in wrong:
-        print(f'There is no wrong answer: check("{name}") comes first.')
-        return
-    verdict = _last[name]
+    verdict = _last[exercise.id]
     lines = wrapped(verdict.details or verdict.message, "  ")
     show(
-        "\n".join([f"✗ {name}", *lines]),
-        lambda: html("wrong", find(name), verdict, "why", is_open=True),
+        "\n".join([f"✗ {exercise.id}", *lines]),
+        lambda: html("wrong", exercise, verdict, is_open=True),
     )
 
 
-def _exercise(exercise_id: str, function: str) -> Exercise:
-    """Return the exercise with an id, which must be given."""
-    if not exercise_id:
-        call = f'{function}("sdp-softmax")'
-        raise ValueError(f"exercise_id must be given; for instance {call}")
-    return find(exercise_id)
+def _told(verdict: Verdict, names: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return a refusal in text, and how ``why`` and ``case`` are called.
+
+    They are in the learner's namespace, unless it has others of that name.
+    """
+    calls = []
+    for function in (why, case):
+        name = function.__name__
+        own = names.setdefault(name, function)
+        is_ours = getattr(own, "__module__", "").startswith("attn.grading")
+        calls.append(name if is_ours else f"attn.grading.{name}")
+    message, end = verdict.message, cards.GOES_ON
+    if verdict.details:
+        end += f" More: {calls[0]}()"
+    if verdict.parts and (call := verdict.parts.call):
+        message = message.removesuffix(call)
+        end += f". {calls[1]}() has this call:\n{call}"
+    return f"{message.rstrip()}\n{end}", calls
 
 
 def _refuse(
@@ -201,9 +199,12 @@ def hint(exercise_id: str = "") -> None:
     """Show the next hint; each call shows one more.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``.
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last, or else checked last.
     """
-    exercise = _exercise(exercise_id, "hint")
+    if not (exercise := meant(exercise_id, "hint")):
+        return
+    exercise_id = exercise.id
     texts = sources.hints(exercise_id)
     stored = progress.load().get(exercise_id, {}).get("hints", 0)
     shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
@@ -226,9 +227,12 @@ def solution(exercise_id: str = "") -> None:
     """Show the book's solution. Your own answer is not touched.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``.
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last, or else checked last.
     """
-    _exercise(exercise_id, "solution")
+    if not (exercise := meant(exercise_id, "solution")):
+        return
+    exercise_id = exercise.id
     progress.update(exercise_id, solution_seen=True)
     text = sources.solution(exercise_id)
     show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")
@@ -241,11 +245,14 @@ def reset(exercise_id: str = "") -> None:
     answer. Your old text is saved first, in a file that is named.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``.
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last, or else checked last.
     """
     from IPython.core.getipython import get_ipython
 
-    exercise = _exercise(exercise_id, "reset")
+    if not (exercise := meant(exercise_id, "reset")):
+        return
+    exercise_id = exercise.id
     namespace = sys._getframe(1).f_globals
     if text := _text_of(exercise, namespace):
         kept = progress.keep_answer(exercise_id, text)

@@ -10,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from attn.exercises.solution import solution
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.oracle import Oracle
-from attn.grading.diagnosis.judge import judge, solution
+from attn.grading.diagnosis.judge import judge
 from tests.grading.diagnosis.own_mistakes import edited, rows
 
 HEADS, SDP = "mha-MultiHeadAttention", "sdp-attention"

@@ -1,0 +1,188 @@
+"""Hand a learner the last failing case: its arguments, and its call."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from attn.exercises.call import call_of
+from attn.exercises.literal import assigned, describe
+from attn.exercises.spec import Exercise, find
+from attn.grading.checks.clock import Clock
+from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.failures import failure, one_thread
+from attn.grading.checks.inputs import Inputs
+from attn.grading.checks.objects import make
+from attn.grading.checks.result import copied
+from attn.grading.checks.run import earlier_results, run
+from attn.grading.checks.show import WIDTH, beside, wrapped
+from attn.grading.diagnosis.judge import Verdict
+from attn.grading.learner.fallback import fallback_of
+from attn.profiling.compat import language_kept_patched
+
+verdicts: dict[str, Verdict] = {}
+"""The last verdict of each exercise, in the order of the checks."""
+
+
+def meant(exercise_id: Any, function: str) -> Exercise | None:
+    """Return the exercise that a call is about; print a line if it is none.
+
+    Args:
+        exercise_id: as the learner gave it. An empty one stands for the
+            exercise that was refused last, or else checked last.
+        function: the name of the function that was called.
+    """
+    wrong = [name for name, x in verdicts.items() if not x.passed]
+    if exercise_id == "" and verdicts and function != "check":
+        return find((wrong or [*verdicts])[-1])
+    try:
+        return find(exercise_id)
+    except ValueError as error:
+        print(f"{function}: {error}")
+        return None
+
+
+def refused(exercise_id: Any, function: str) -> Exercise | None:
+    """Return the exercise whose wrong answer is meant, or say there is none.
+
+    The arguments are those of ``meant``.
+    """
+    if not (exercise_id or verdicts):
+        print("Nothing has been checked yet: check comes first.")
+        return None
+    if not (exercise := meant(exercise_id, function)):
+        return None
+    verdict = verdicts.get(exercise.id)
+    if verdict and not verdict.passed:
+        return exercise
+    state = f'has not been checked: check("{exercise.id}") comes first'
+    print(f"{exercise.id} {'is right' if verdict else state}.")
+    return None
+
+
+def case(exercise_id: str = "") -> FailingCase | NoCase:
+    """Return the failing case of the last wrong answer, to look into.
+
+    Args:
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last.
+
+    Returns:
+        The case. Its attributes are the arguments by the task's names,
+        ``case().x``; ``case().run()`` shows what your answer makes of them.
+    """
+    if not (exercise := refused(exercise_id, "case")):
+        return NoCase()
+    parts = verdicts[exercise.id].parts
+    if not parts or not parts.shown or not parts.evidence:
+        print(f"{exercise.id} is wrong in no case that was run.")
+        return NoCase()
+    names = sys._getframe(1).f_globals
+    return FailingCase(parts.evidence, parts.shown, names)
+
+
+class NoCase:
+    """Take the place of a case where there is none; a line has said so."""
+
+    def __repr__(self) -> str:
+        return ""
+
+    def run(self, answer: Any = None) -> None:
+        """Run nothing."""
+
+
+class FailingCase:
+    """A case in which an answer is wrong.
+
+    Args:
+        evidence: all that was observed of the answer.
+        shown: the failure.
+        names: the learner's, in which there may be a newer answer.
+
+    Attributes:
+        args, kwargs: the arguments, in copies; each is an attribute by its
+            name in the task, too.
+        grid: of a kernel.
+        expected: the right result.
+    """
+
+    def __init__(
+        self, evidence: Evidence, shown: Failure, names: dict[str, Any]
+    ) -> None:
+        exercise, case = evidence.exercise, shown.case
+        self._evidence, self._shown, self._known = evidence, shown, names
+        self._call = call_of(exercise, case, evidence.answer)
+        self.grid, self.use = self._call.grid, exercise.use
+        self.expected = copied(evidence.expected(shown.index).output)
+        inputs, given = Inputs(case), exercise.input_names(case)
+        self.args, self.kwargs = inputs.args, inputs.kwargs
+        if exercise.launch:
+            self._named, self.kwargs = self._call.args, self._call.kwargs
+            self.args = tuple(self._named.values())
+        elif "[" in "".join(given):  # of one argument, ``*steps``
+            self._named = {given[0].partition("[")[0]: self.args}
+        else:
+            args = dict(zip(given, self.args, strict=True))
+            self._named = args | self.kwargs
+        for name, x in self._named.items():
+            setattr(self, name, x)
+
+    def __repr__(self) -> str:
+        lines = wrapped("\n".join(self._call.lines(WIDTH)))
+        lines += [assigned(name, x) for name, x in self._named.items()]
+        return "\n".join(lines)
+
+    def yours(self) -> Any:
+        """Return your answer, ready for the call, after all earlier ones.
+
+        It is the newest that your notebook has, or else the refused one. Of
+        a class it is an object with the weights and the mode of the case.
+        """
+        answer, case = self._answer(None), self._shown.case
+        callee = make(answer, case)
+        if not self._evidence.exercise.caller:
+            earlier_results(answer, callee, case)
+            callee.prepare(case)
+        return callee.call
+
+    def run(self, answer: Any = None) -> None:
+        """Run an answer, and print its result beside the right one.
+
+        Args:
+            answer: a function, class or kernel; when None, yours.
+        """
+        case, i, oracle = (
+            self._shown.case,
+            self._shown.index,
+            self._evidence.oracle,
+        )
+        exercise = oracle.exercise
+        with one_thread(), language_kept_patched():
+            outcome = run(
+                self._answer(answer),
+                case,
+                clock=Clock(oracle.time_limit(i)),
+                launch=exercise.caller,
+                names=exercise.input_names(case),
+            )
+        found = failure(oracle, i, outcome)
+        problem = found.problem if found else None
+        lines = [*self._call.lines(WIDTH)]
+        if problem and problem.wrong is not None:
+            lines += beside(problem.got, problem.rounded)
+        else:
+            got = describe(outcome.output if outcome.error is None else None)
+            lines += [
+                f"  got       {got}",
+                f"  expected  {describe(self.expected)}",
+            ]
+        said = problem.text(exercise.returns) if problem else "it is right"
+        print(outcome.printed, end="")
+        print(*lines, *wrapped(said, "  "), sep="\n")
+
+    def _answer(self, given: Any) -> Any:
+        """Return the answer that is meant: the reference never is."""
+        name = self._evidence.exercise.name
+        given = self._known.get(name) if given is None else given
+        is_own = given is not None and fallback_of(given) is None
+        return given if is_own else self._evidence.answer
