@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from attn.exercises import sources
 from attn.exercises.case import Case
-from attn.exercises.literal import KEPT, brief, cut, literal
+from attn.exercises.literal import KEPT, assigned, brief, cut, literal
 from attn.exercises.spec import Exercise
+from attn.exercises.wrapping import WIDTH
 
 _COLUMNS = 72  # of a line of a cell
 
@@ -27,19 +28,40 @@ class Call:
     Args:
         start: ``softmax(``, ``SelfAttention(embed_dim=8)(``, or for instance
             ``copy_tile_kernel[(3, 1)](``.
-        args, kwargs: the arguments by their names.
+        args, kwargs: the arguments by their names, as they are written.
+        given: the positional ones, and the others, as they are passed.
         cell: lines that make the call in a notebook, by means of ``case()``.
+        defaults: numbers that the call leaves out.
         grid: of a kernel.
     """
 
     start: str
     args: dict[str, Any]
     kwargs: dict[str, Any]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
     cell: str
+    defaults: dict[str, Any] = field(default_factory=dict)
     grid: Any = None
 
-    def lines(self, width: int) -> list[str]:
-        """Return the call and, behind it or below, what its tensors are."""
+    def __str__(self) -> str:
+        lines = [assigned(name, x) for name, x in self.named.items()]
+        return "\n".join([*self.lines(WIDTH), *lines])
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """All arguments by name; those of ``*masks`` are one."""
+        names = [*self.args]
+        if "[" not in "".join(names):
+            return self.args | self.kwargs
+        return {names[0].partition("[")[0]: self.given[0]} | self.kwargs
+
+    def lines(self, width: int, is_brief: bool = False) -> list[str]:
+        """Return the call and, behind it or below, what its tensors are.
+
+        Args:
+            width: of a line; a call that takes more is a line all the same.
+            is_brief: of the tensors, name those for which there is room.
+        """
         for kept in KEPT:
             words = [literal(x, kept) or n for n, x in self.args.items()]
             if "[" in "".join(self.args):  # they are one list
@@ -52,14 +74,15 @@ class Call:
                 break
         every = [*self.args.items(), *self.kwargs.items()]
         shapes = [y for n, x in every if not literal(x) and (y := brief(n, x))]
-        more = ""
-        while len(about := f"  # {', '.join(shapes)}{more}") > width:
-            more = ", …" if shapes[1:] else "…"
-            del shapes[-1:]
+        shapes += [f"{n}={literal(x)}" for n, x in self.defaults.items()]
+        about, more = f"  # {', '.join(shapes)}", ""
+        while is_brief and shapes and len(call + about + more) > width:
+            del shapes[-1]
+            about, more = f"  # {', '.join(shapes)}", ", …"
         if not shapes:
             return [call]
-        is_one = len(call + about) <= width
-        return [call + about] if is_one else [call, about.strip()]
+        one = call + about + more
+        return [one] if len(one) <= width else [call, about.strip()]
 
 
 def call_of(exercise: Exercise, case: Case, answer: Any = None) -> Call:
@@ -94,7 +117,13 @@ def call_of(exercise: Exercise, case: Case, answer: Any = None) -> Call:
     if len(line) > _COLUMNS or "[" in line:
         words = ["*c.args"] * bool(case.args) + ["**c.kwargs"] * bool(kwargs)
         line = f"{called}{', '.join(words)})"
-    return Call(start, args, kwargs, _cell(made, line))
+    left_out = {
+        n: x
+        for n, x in exercise.defaults.items()
+        if type(x) in (int, float) and x and n not in {*names, *kwargs}
+    }
+    given = case.args, dict(case.kwargs)
+    return Call(start, args, kwargs, given, _cell(made, line), left_out)
 
 
 def _cell(made: str, line: str) -> str:
@@ -132,7 +161,7 @@ def _launch(exercise: Exercise, case: Case) -> Call:
     ]
     line = f"f[c.grid](*c.args, **c.kwargs)\n{', '.join(results)}"
     start, cell = f"{exercise.name}[{grid}](", _cell(exercise.name, line)
-    return Call(start, named, kwargs, cell, grid)
+    return Call(start, named, kwargs, (args, kwargs), cell, grid=grid)
 
 
 def _parameters(function: Any) -> list[str]:

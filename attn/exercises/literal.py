@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-KEPT = (None, 8, 5, 4, 3)
+KEPT = (None, 8, 5, 4, 3, 2)
 """How many entries of a list are left; None: all of them."""
 
 
@@ -139,8 +139,10 @@ def and_list(words: Sequence[str]) -> str:
 def assigned(name: str, x: Any) -> str:
     """Write a line that gives a name its value, rounded to four digits."""
     if isinstance(x, Tensor):
+        if x.numel() > 1 and x.isnan().all():  # what is to be written
+            return f"{name} = torch.full({tuple(x.shape)}, torch.nan)"
         text = re.sub(r"\b(inf|nan)\b", r"torch.\1", repr(x.detach()))
-        start = f"{name} = torch."
-        return start + text.replace("\n", "\n" + " " * len(start))
+        start, margin = f"{name} = torch.", " " * len(f"{name} = torch.")
+        return start + re.sub(r"\n(?! *\n)", f"\n{margin}", text)
     text = literal(x)
     return f"{name} = {text}" if text else f"# {brief(name, x)}"

@@ -5,7 +5,6 @@ A mask, or a matrix that is wrong in places, is a grid: a sign an element.
 
 from __future__ import annotations
 
-import textwrap
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -14,30 +13,10 @@ import torch
 from torch import Tensor
 
 from attn.exercises.literal import number
+from attn.exercises.wrapping import WIDTH
 
-WIDTH = 78  # columns of a line that is printed
 _BOOL = "# True, . False; wrong: + True, - False"
 _NUMBERS = "x differs, . is right"
-
-
-def wrapped(text: str, margin: str = "") -> list[str]:
-    """Return the lines of a text as they are printed, in 78 columns.
-
-    Args:
-        text: lines, each with a margin of its own, which its parts keep.
-        margin: of all lines, in addition.
-    """
-    lines = []
-    for line in text.splitlines():
-        own = margin + line[: len(line) - len(line.lstrip())]
-        lines += textwrap.wrap(
-            line.strip(),
-            WIDTH,
-            initial_indent=own,
-            subsequent_indent=own,
-            break_on_hyphens=False,
-        ) or [""]
-    return lines
 
 
 def distinct_texts(got: Any, expected: Any) -> tuple[str, str]:
@@ -174,12 +153,20 @@ def _window(size: int, middle: int, most: int) -> range:
     return range(start, min(size, start + most))
 
 
-def beside(got: Tensor, expected: Tensor) -> list[str]:
-    """Return the lines of two tensors side by side."""
+def beside(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
+    """Return the lines of two matrices, or vectors, side by side.
+
+    Of tensors with more axes, it is the first matrix that has a difference.
+    """
+    lead = wrong.nonzero()[0].tolist()[:-2]
+    place = f", at {lead}" if lead else ""
     left, right = (
-        np.array2string(x.numpy(), 50, 4, True, threshold=60).splitlines()
-        for x in (got, expected)
+        [name + place]
+        + np.array2string(
+            x[tuple(lead)].numpy(), 50, 4, True, threshold=99
+        ).splitlines()
+        for name, x in (("got", got), ("expected", expected))
     )
     wide = max(map(len, left)) + 3
-    pairs = zip_longest(["got", *left], ["expected", *right], fillvalue="")
+    pairs = zip_longest(left, right, fillvalue="")
     return [f"  {a:<{wide}}{b}".rstrip() for a, b in pairs]

@@ -15,17 +15,16 @@ from typing import Any
 from attn.exercises.call import Call, call_of
 from attn.exercises.case import Case
 from attn.exercises.literal import brief, describe
+from attn.exercises.wrapping import WIDTH, wrapped
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import input_size, named_tensors
 from attn.grading.checks.show import (
-    WIDTH,
     Grid,
     difference_lines,
     elements,
     grid,
     how_many,
     listing,
-    wrapped,
 )
 from attn.grading.diagnosis.naming import Diagnosis
 from attn.grading.diagnosis.where import about, places
@@ -86,7 +85,7 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
     if not diagnosis.name:
         more += _expected(evidence, shown)
     call, found, matrix = _call(evidence, shown.case), [], None
-    called = [f"  {x}" for x in call.lines(WIDTH - 4)]
+    called = [f"  {x}" for x in call.lines(WIDTH - 4, True)]
     lines = [f"wrong when {shown.case.condition}: {what}", *more]
     if problem.wrong is not None:
         difference = problem.wrong, problem.got, problem.rounded

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 from attn.exercises.call import call_of
-from attn.exercises.literal import assigned, describe
+from attn.exercises.literal import describe
 from attn.exercises.spec import Exercise, find
+from attn.exercises.wrapping import WIDTH, wrapped
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.failures import failure, one_thread
@@ -15,7 +17,7 @@ from attn.grading.checks.inputs import Inputs
 from attn.grading.checks.objects import make
 from attn.grading.checks.result import copied
 from attn.grading.checks.run import earlier_results, run
-from attn.grading.checks.show import WIDTH, beside, wrapped
+from attn.grading.checks.show import beside
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.learner.fallback import fallback_of
 from attn.profiling.compat import language_kept_patched
@@ -111,26 +113,18 @@ class FailingCase:
     ) -> None:
         exercise, case = evidence.exercise, shown.case
         self._evidence, self._shown, self._known = evidence, shown, names
-        self._call = call_of(exercise, case, evidence.answer)
-        self.grid, self.use = self._call.grid, exercise.use
+        inputs = Inputs(case)
+        copy = replace(case, args=inputs.args, kwargs=inputs.kwargs)
+        self._call, own = (
+            call_of(exercise, x, evidence.answer) for x in (case, copy)
+        )
+        vars(self).update(exercise.defaults | own.named)
+        (self.args, self.kwargs), self.grid = own.given, own.grid
         self.expected = copied(evidence.expected(shown.index).output)
-        inputs, given = Inputs(case), exercise.input_names(case)
-        self.args, self.kwargs = inputs.args, inputs.kwargs
-        if exercise.launch:
-            self._named, self.kwargs = self._call.args, self._call.kwargs
-            self.args = tuple(self._named.values())
-        elif "[" in "".join(given):  # of one argument, ``*steps``
-            self._named = {given[0].partition("[")[0]: self.args}
-        else:
-            args = dict(zip(given, self.args, strict=True))
-            self._named = args | self.kwargs
-        for name, x in self._named.items():
-            setattr(self, name, x)
+        self.use = exercise.use
 
     def __repr__(self) -> str:
-        lines = wrapped("\n".join(self._call.lines(WIDTH)))
-        lines += [assigned(name, x) for name, x in self._named.items()]
-        return "\n".join(lines)
+        return str(self._call)
 
     def yours(self) -> Any:
         """Return your answer, ready for the call, after all earlier ones.
@@ -151,31 +145,28 @@ class FailingCase:
         Args:
             answer: a function, class or kernel; when None, yours.
         """
-        case, i, oracle = (
-            self._shown.case,
-            self._shown.index,
-            self._evidence.oracle,
+        oracle, shown = self._evidence.oracle, self._shown
+        exercise, clock = (
+            oracle.exercise,
+            Clock(oracle.time_limit(shown.index)),
         )
-        exercise = oracle.exercise
         with one_thread(), language_kept_patched():
             outcome = run(
                 self._answer(answer),
-                case,
-                clock=Clock(oracle.time_limit(i)),
+                shown.case,
+                clock=clock,
                 launch=exercise.caller,
-                names=exercise.input_names(case),
+                names=exercise.input_names(shown.case),
             )
-        found = failure(oracle, i, outcome)
+        found = failure(oracle, shown.index, outcome)
         problem = found.problem if found else None
-        lines = [*self._call.lines(WIDTH)]
+        lines = self._call.lines(WIDTH)
         if problem and problem.wrong is not None:
-            lines += beside(problem.got, problem.rounded)
+            lines += beside(problem.wrong, problem.got, problem.rounded)
         else:
-            got = describe(outcome.output if outcome.error is None else None)
-            lines += [
-                f"  got       {got}",
-                f"  expected  {describe(self.expected)}",
-            ]
+            if outcome.error is None:
+                lines.append(f"  got       {describe(outcome.output)}")
+            lines.append(f"  expected  {describe(self.expected)}")
         said = problem.text(exercise.returns) if problem else "it is right"
         print(outcome.printed, end="")
         print(*lines, *wrapped(said, "  "), sep="\n")

@@ -17,7 +17,7 @@ from typing import Any
 from attn.data.files import write
 from attn.exercises import CHAPTERS, place
 from attn.exercises.spec import Exercise, chapter
-from attn.grading.checks.show import wrapped
+from attn.exercises.wrapping import wrapped
 from attn.grading.learner import cards
 
 Entries = dict[str, dict[str, Any]]

@@ -15,10 +15,10 @@ from attn.exercises.kernel import is_kernel, misfit
 from attn.exercises.literal import and_list, dtype_name
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
+from attn.exercises.wrapping import wrapped
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.show import wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, html, show
