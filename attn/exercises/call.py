@@ -62,6 +62,7 @@ class Call:
             width: of a line; a call that takes more is a line all the same.
             is_brief: of the tensors, name those for which there is room.
         """
+        tensors = [x for x in self.args.values() if isinstance(x, Tensor)]
         for kept in KEPT:
             words = [literal(x, kept) or n for n, x in self.args.items()]
             if "[" in "".join(self.args):  # they are one list
@@ -69,6 +70,8 @@ class Call:
             words += [
                 f"{n}={literal(x, kept) or n}" for n, x in self.kwargs.items()
             ]
+            if self.grid and is_brief and kept:  # strides and sizes
+                words = cut(words, kept + len(tensors))
             call = f"{self.start}{', '.join(words)})"
             if len(call) <= width:
                 break

@@ -71,8 +71,9 @@ def brief(name: str, x: Any) -> str:
         return f"{name} [{', '.join(cut(shapes, 4))}]"
     if isinstance(x, Mapping):
         return f"{name} {within(x, 40) or f'(a dict of {len(x)})'}"
-    text = within(x, 60) or repr(x)
-    return f"{name} {text if len(text) <= 60 else f'a {type(x).__name__}'}"
+    text = x if isinstance(x, str) else within(x, 60) or repr(x)
+    is_short = isinstance(x, str) or len(text) <= 60
+    return f"{name} {text if is_short else f'a {type(x).__name__}'}"
 
 
 def _row(x: Tensor) -> str:

@@ -32,7 +32,7 @@ CODE = re.compile(
       | \w+(?:\.[A-Za-z_]\w*)+(?<!\d)(?<!\.com)  # x.shape
       | [A-Za-z]\w*_\w*
       | [A-Za-z]\w*=[-.'"\w]*\w
-      | [b-zB-HJ-Z](?![-.]?\w|['’+#])
+      | (?<!\w\()[b-zB-HJ-Z](?![-.]?\w|['’+#])
       | (?:amax|amin|argmax|cumsum|dim|dtype|einsum|exp|keepdim|logsumexp
         |sqrt|tanh|tril|triu|unsqueeze)\b
     )""",

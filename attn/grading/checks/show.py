@@ -163,10 +163,10 @@ def beside(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
     left, right = (
         [name + place]
         + np.array2string(
-            x[tuple(lead)].numpy(), 50, 4, True, threshold=99
+            x[tuple(lead)].numpy(), 37, 3, True, threshold=99
         ).splitlines()
         for name, x in (("got", got), ("expected", expected))
     )
-    wide = max(map(len, left)) + 3
+    wide = max(map(len, left)) + 2
     pairs = zip_longest(left, right, fillvalue="")
     return [f"  {a:<{wide}}{b}".rstrip() for a, b in pairs]

@@ -160,14 +160,14 @@ class FailingCase:
             )
         found = failure(oracle, shown.index, outcome)
         problem = found.problem if found else None
-        lines = self._call.lines(WIDTH)
+        lines, said = self._call.lines(WIDTH), ""
         if problem and problem.wrong is not None:
             lines += beside(problem.wrong, problem.got, problem.rounded)
         else:
             if outcome.error is None:
-                lines.append(f"  got       {describe(outcome.output)}")
-            lines.append(f"  expected  {describe(self.expected)}")
-        said = problem.text(exercise.returns) if problem else "it is right"
+                said = f"got       {describe(outcome.output)}\n"
+            said += f"expected  {describe(self.expected)}\n"
+        said += problem.text(exercise.returns) if problem else "it is right"
         print(outcome.printed, end="")
         print(*lines, *wrapped(said, "  "), sep="\n")
 

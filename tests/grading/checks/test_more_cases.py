@@ -170,7 +170,7 @@ REFUSED = [
 
 
 def test_the_details_have_the_inputs_of_the_earlier_call():
-    says = "called earlier with  x ("
+    says = "called earlier:  MultiHeadAttention(embed_dim="
     assert says in judge(find(HEADS), keeps_the_mask).details
     assert says not in judge(find(HEADS), changes_its_weights).details
 
