@@ -85,7 +85,7 @@ class Problem:
 
     @property
     def rounded(self) -> Any:
-        """What a right answer gives, in its own dtype."""
+        """The right result, as a right answer rounds it."""
         return self.expected.to(self.dtype) if self.dtype else self.expected
 
     def text(self, returns: Sequence[str] = ()) -> str:

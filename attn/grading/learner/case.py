@@ -29,10 +29,7 @@ verdicts: dict[str, Verdict] = {}
 def meant(exercise_id: Any, function: str) -> Exercise | None:
     """Return the exercise that a call is about; print a line if it is none.
 
-    Args:
-        exercise_id: as the learner gave it. An empty one stands for the
-            exercise that was refused last, or else checked last.
-        function: the name of the function that was called.
+    Without an id it is the one that was refused last, or else checked last.
     """
     wrong = [name for name, x in verdicts.items() if not x.passed]
     if exercise_id == "" and verdicts and function != "check":
@@ -45,10 +42,7 @@ def meant(exercise_id: Any, function: str) -> Exercise | None:
 
 
 def refused(exercise_id: Any, function: str) -> Exercise | None:
-    """Return the exercise whose wrong answer is meant, or say there is none.
-
-    The arguments are those of ``meant``.
-    """
+    """Return the exercise whose wrong answer is meant; or say what is."""
     if not (exercise_id or verdicts):
         print("Nothing has been checked yet: check comes first.")
         return None
@@ -77,7 +71,8 @@ def case(exercise_id: str = "") -> FailingCase | NoCase:
         return NoCase()
     parts = verdicts[exercise.id].parts
     if not parts or not parts.shown or not parts.evidence:
-        print(f"{exercise.id} is wrong in no case that was run.")
+        first, *_ = verdicts[exercise.id].message.splitlines()
+        print(f"{exercise.id} has no case to show: {first}")
         return NoCase()
     names = sys._getframe(1).f_globals
     return FailingCase(parts.evidence, parts.shown, names)
