@@ -41,26 +41,19 @@ def test_the_cell_that_a_card_proposes_makes_the_wrong_call(
     learner, exercise_id
 ):
     """Also where the mistake is seen after earlier calls only."""
-    exercise = find(exercise_id)
+    exercise, known = find(exercise_id), oracle(exercise_id)
     for mistake in exercise.mistakes[::12]:
-        known = oracle(exercise_id)
         own = run_all(mistake.answer, known, quick=True)
-        right = {"oracle": known, "outcomes": own}
-        verdict = judge(exercise, mistake.answer, **right)
+        verdict = judge(exercise, mistake.answer, oracle=known, outcomes=own)
         session._last[exercise_id] = verdict
         shown = verdict.parts.shown
-        *most, last = ast.parse(verdict.parts.cell).body
-        made = [ast.unparse(x) for x in most]
-        cell = "\n".join(["from attn.grading import case", *made])
-        cell += (
-            f"\ntry: got = {ast.unparse(last)}\nexcept Exception: got = None"
-        )
-        learner(cell)
-        got, known = learner.namespace["got"], shown.outcome
-        if known.error or shown.problem.kind not in ("value", "shape"):
-            continue
-        if isinstance(known.output, torch.Tensor) and not shown.case.grad:
-            torch.testing.assert_close(got, known.output, equal_nan=True)
+        *lines, last = verdict.parts.cell.splitlines()
+        catch = f"try: got = {last}\nexcept Exception: got = None"
+        learner("\n".join(["from attn.grading import case", *lines, catch]))
+        right = shown.case.grad or shown.outcome.error or shown.effect
+        if isinstance(shown.outcome.output, torch.Tensor) and not right:
+            both = learner.namespace["got"], shown.outcome.output
+            torch.testing.assert_close(*both, equal_nan=True)
 
 
 def test_case_has_the_arguments_and_runs_an_answer_beside_the_right(learner):
