@@ -141,10 +141,8 @@ class FailingCase:
             answer: a function, class or kernel; when None, yours.
         """
         oracle, shown = self._evidence.oracle, self._shown
-        exercise, clock = (
-            oracle.exercise,
-            Clock(oracle.time_limit(shown.index)),
-        )
+        clock = Clock(oracle.time_limit(shown.index), share=1 / 3)
+        exercise = oracle.exercise
         with one_thread(), language_kept_patched():
             outcome = run(
                 self._answer(answer),
