@@ -142,7 +142,7 @@ def _progress(args: argparse.Namespace) -> int:
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    from attn.grading.diagnosis.judge import state_kill_rate
+    from attn.exercises.kill_rate import state_kill_rate
     from attn.publishing import notebooks
 
     status = 0

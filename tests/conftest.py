@@ -137,7 +137,7 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("kill rate")
     for about in found:
         terminalreporter.write_line(about["teeth"])
-    from attn.grading.diagnosis.judge import kill_rate
+    from attn.exercises.kill_rate import kill_rate
 
     counts = [about["counts"] for about in found]
     terminalreporter.write_line(kill_rate(counts))

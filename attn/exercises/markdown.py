@@ -28,6 +28,19 @@ _PARTS = re.compile(
     r"# Mistakes\n(.*)\n# Right answers\n(.*)",
     re.S,
 )
+CODE = re.compile(
+    r"""(?<![\w.&#'’`])(?!(?:e\.g|i\.e)\b)(?:
+        [A-Za-z_][\w.]*\((?!s\))(?:[^()`\n]|\([^()`\n]*\))*\)  # exp(a - m)
+      | \w+(?:\.[A-Za-z_]\w*)+(?<!\d)(?<!\.com)  # x.shape
+      | [A-Za-z]\w*_\w*
+      | [A-Za-z]\w*=[-.'"\w]*\w
+      | (?<!\w\()[b-zB-HJ-Z](?![-.]?\w|['’+#])
+      | (?:amax|amin|argmax|cumsum|dim|dtype|einsum|exp|keepdim|logsumexp
+        |sqrt|tanh|tril|triu|unsqueeze)\b
+    )""",
+    re.X,
+)
+"""Code in a sentence, which needs no marks: calls, and names of variables."""
 _MARKED = re.compile(
     r"(?P<ticks>`+)(?P<code>.+?)(?P=ticks)"
     r"|(?<![\w*])\*(?P<em>\w|\w[^*`]*\w)\*(?![\w*])"
@@ -127,14 +140,23 @@ def _code_and_text(piece: str) -> tuple[str, str]:
     return "\n".join(code), " ".join(text.split())
 
 
+def marked(text: str) -> str:
+    """Put the marks of Markdown around the code in a sentence."""
+    parts = re.split(r"(`+.+?`+)", text)
+    parts[::2] = [CODE.sub(r"`\g<0>`", x) for x in parts[::2]]
+    return "".join(parts)
+
+
 def as_html(text: str) -> str:
     """Return a text as HTML: of Markdown, `code` and *emphasis* alone."""
 
     def element(found: re.Match[str]) -> str:
         tag = "code" if found["code"] else "em"
-        return f"<{tag}>{found[tag]}</{tag}>"
+        is_short = tag == "code" and len(found[tag]) <= 32
+        style = ' style="white-space:nowrap"' if is_short else ""
+        return f"<{tag}{style}>{found[tag]}</{tag}>"
 
-    return _MARKED.sub(element, escape(text))
+    return _MARKED.sub(element, escape(marked(text)))
 
 
 def parts(message: str) -> list[tuple[str, str]]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
-from textwrap import wrap
 from typing import Any, TypeVar
 
 import torch
@@ -218,23 +217,22 @@ def every_exercise() -> list[Exercise]:
 
 
 def find(exercise_id: str) -> Exercise:
-    """Return the exercise with this id."""
-    text = exercise_id if isinstance(exercise_id, str) else ""
+    """Return the exercise with this id.
+
+    Raises:
+        ValueError: there is none; the error has the id that may be meant.
+    """
+    is_text = isinstance(exercise_id, str)
+    text = exercise_id if is_text else getattr(exercise_id, "__name__", "")
     key = text.partition("-")[0]
-    exercises = {x.id: x for x in chapter(key)} if key in CHAPTERS else {}
-    if text in exercises:
-        return exercises[text]
-    known = exercises or {x.id: x for x in every_exercise()}
-    near = get_close_matches(text, known, 1, 0.0)
-    like = f"is it {near[0]!r}? " if text and near else ""
-    some = ", ".join(exercises or (f"{x}-…" for x in CHAPTERS))
-    whose = "The chapter has" if exercises else "Chapters are"
-    raise ValueError(
-        "\n".join(
-            wrap(
-                f"exercise_id must be one of the book's; got {exercise_id!r}: "
-                f"{like}{whose} {some}",
-                break_on_hyphens=False,
-            )
-        )
-    )
+    for exercise in chapter(key) if key in CHAPTERS else ():
+        if exercise.id == exercise_id:
+            return exercise
+    ids = [f"{key}-{x}" for key in CHAPTERS for x in sources.names(key)]
+    near = [x for x in ids if x.partition("-")[2] == text]
+    near = near or get_close_matches(text, ids, 1)
+    said = f"there is no exercise {exercise_id!r}"
+    if not (is_text and text):
+        said = f"exercise_id must be {'given' if is_text else 'a text'}"
+    end = f': is it "{near[0]}"?' if near else ', such as "sdp-softmax"'
+    raise ValueError(said + end)

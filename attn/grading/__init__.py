@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attn.grading.learner.cards import goal
+    from attn.grading.learner.case import case
     from attn.grading.learner.progress import progress
     from attn.grading.learner.reset import reset
     from attn.grading.learner.session import check, hint, solution, why
     from attn.grading.learner.start_page import start
 
 __all__ = [
+    "case",
     "check",
     "goal",
     "hint",
@@ -24,6 +26,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "case": "case",
     "goal": "cards",
     "progress": "progress",
     "reset": "reset",

@@ -14,6 +14,7 @@ import torch
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.kernel import Emulated
+from attn.exercises.solution import solution
 from attn.exercises.spec import every_exercise
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
@@ -21,7 +22,6 @@ from attn.grading.diagnosis.judge import (
     exposures,
     judge,
     mutation_score,
-    solution,
     table,
 )
 from tests.exercises.oracles import oracle, thinned

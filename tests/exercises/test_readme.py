@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from attn.data.book import PACKAGE, state_package
+from attn.exercises.kill_rate import state_kill_rate
 from attn.exercises.spec import every_exercise
-from attn.grading.diagnosis.judge import state_kill_rate
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from attn.exercises import sources
 from attn.exercises.spec import chapter
-from attn.grading.diagnosis.judge import state_kill_rate
+from attn.exercises.kill_rate import state_kill_rate
 last = chapter("sdp")[-1]
 facts = {
     "ids": [x.id for x in chapter("sdp")],

@@ -42,14 +42,14 @@ STILL = {  # S, num_sinks, window
         (5, 3, 4),
         (4, 2, 3),
     ],
-    "nothing is rotated, and tokens in the middle are dropped": [
+    "nothing is rotated, and there is no room for all tokens": [
         (9, 2, 4),
         (12, 4, 3),
     ],
 }
 SIZES = {  # S, num_sinks, window, and B, Hkv, D, Dv
-    "nothing is dropped": [(5, 2, 6), (7, 3, 4)],
-    "tokens in the middle are dropped": [
+    "there is room for all tokens": [(5, 2, 6), (7, 3, 4)],
+    "there is no room for all tokens": [
         (13, 2, 4),
         (12, 4, 3, 1, 2, 4, 3),
         (11, 3, 3, 2, 2, 8, 8),

@@ -113,7 +113,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     *qkv, cu_q, cu_k = packed([2, 3], [3, 4])
     yield Case(when, (*qkv, cu_q.long(), cu_k.long()))
 
-    when = "memory: only a sequence's own scores are made"
+    when = "memory is measured, with room for a sequence's own scores"
     # 24 sequences of 8: 24 * 64 scores in their blocks, 192 ** 2 in all.
     many = packed([8] * 24, [8] * 24)
     yield Case(when, many, max_live=2 * 8000)

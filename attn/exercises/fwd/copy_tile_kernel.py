@@ -63,10 +63,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the columns end inside a tile"
     yield case(when, 4, 13, gap=3)
     yield case(when, 4, 3, gap=3)
-    when = "the matrix is transposed"
+    when = "X is a transposed view"
     yield case(when, 4, 8, transposed=True, gap=2)
     yield case(when, 11, 13, transposed=True, gap=2)
-    when = "the result is transposed"
+    when = "OUT is a transposed view"
     yield case(when, 11, 13, (8, 4), transposed_out=True, gap=1)
     when = "the matrix is float16"
     yield case(when, 5, 9, (4, 4), gap=1, dtype=torch.float16)

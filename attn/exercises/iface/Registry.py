@@ -199,7 +199,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     bad = ("register", "child", c, f"{four}_attention", "nothing")
     yield Case(when, (*hidden, bad, *look("child", c)))
 
-    when = "a child has registered, and its parent is as it was"
+    when = "a child registers, and then its parent is looked at"
     new_one = add("child", d, four)
     yield Case(when, (*hidden, new_one, *look("one", b, d), names))
     twice = (*hidden, add("child", b, three))

@@ -95,7 +95,7 @@ exercise = Exercise(
     cases=_cases,
     also=(
         views(),
-        gradients(when="gradients flow to the scores, and not to the weights"),
+        gradients(when="gradients flow back (none to the weights)"),
         ones("H", "B L"),
     ),
     properties=(

@@ -34,7 +34,10 @@ def chunked(query, key, value, g, chunk_size, state=None):
 
 SIZES = {  # L, D, Dv, chunk_size, the axes in front
     "there is one token": [(1, 4, 3, 4, ()), (1, 3, 5, 1, (2,))],
-    "the whole text is one chunk": [(5, 4, 3, 5, ()), (5, 4, 3, 9, ())],
+    "a chunk has room for the whole text": [
+        (5, 4, 3, 5, ()),
+        (5, 4, 3, 9, ()),
+    ],
     "chunks are one token long": [(4, 4, 3, 1, ())],
     "there are several chunks": [(6, 4, 3, 3, ()), (10, 3, 5, 5, ())],
     "the last chunk is shorter": [(7, 4, 3, 3, ()), (13, 3, 4, 6, ())],

@@ -67,11 +67,11 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, changed(token(), state=0, g=0, beta=1))
     when = "the state is zero, and the value is written in part"
     yield Case(when, changed(token(lead=(3,)), state=0, g=0))
-    when = "nothing fades, and the value at the key is replaced"
+    when = "g is 0 and beta is 1: the value at the key is replaced"
     yield Case(when, changed(token(lead=(3,)), g=0, beta=1))
-    when = "nothing fades, and the value at the key is replaced in part"
+    when = "g is 0 and beta is not 1: it is replaced in part"
     yield Case(when, changed(token(lead=(3,)), g=0))
-    when = "the state fades, and the value at the key is replaced"
+    when = "the state fades, and beta is 1: the value is replaced"
     yield Case(when, changed(token(lead=(3,)), beta=1))
 
     for when, (D, Dv, lead) in entries(SIZES):

@@ -31,7 +31,7 @@ SHAPES = {  # and dim
 }
 ROWS = {
     "there is one row of scores": [(5,), (1,)],
-    "every row is normalised by itself": [(4, 4), (3, 5), (2, 3, 6), (4, 1)],
+    "there are several rows of scores": [(4, 4), (3, 5), (2, 3, 6), (4, 1)],
 }
 
 
@@ -48,6 +48,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     x = scores(4, 6)
     x[0, 2] = x[2, 0] = x[2, 5] = x[3, 1] = -math.inf
     yield Case(when, (x,))
+    when = "a few scores are -inf, and the others are far below 0"
     low = (_spread(g, 4, 6) - 1200).masked_fill(x == -math.inf, -math.inf)
     yield Case(when, (low,))
     yield Case(when, (x - 1000,))

@@ -43,7 +43,7 @@ def cases(
     yield case(when, g.randn(8))
     yield case(when, 3 * g.randn(1, 5) + level)
 
-    when = "every token is normalised by itself"
+    when = "there are several tokens"
     for shape in ((4, 6), (3, 5), (2, 3, 7), (2, 5, 3, 4)):
         sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
         means = level * g.randn(*shape[:-1], 1)

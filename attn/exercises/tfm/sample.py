@@ -61,7 +61,7 @@ LIMITS = {  # texts, V, temperature, top_k, top_p: one result is possible
     ],
 }
 DRAWS = {  # temperature, top_k, top_p, and factors on the logits
-    "nothing is filtered": [(1.0, None, None), (1.0, None, 1.0)],
+    "no filter is given": [(1.0, None, None), (1.0, None, 1.0)],
     "the temperature is not 1": [(0.5, None, None), (1.5, None, None)],
     "the temperature is low, and several tokens are as likely as before": [
         (0.13, None, None, 0.13),

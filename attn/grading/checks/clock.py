@@ -31,15 +31,20 @@ class Clock:
     Args:
         limit: seconds; it may change between two uses.
         patience: times the limit by the clock on the wall, when it sleeps.
+        share: of the limit: an answer that has computed for so long is
+            stopped by the clock on the wall, at which a learner looks.
 
     Attributes:
         spent: seconds of the last use.
     """
 
     def __init__(
-        self, limit: float = TIME_LIMIT, patience: float = 12
+        self,
+        limit: float = TIME_LIMIT,
+        patience: float = 12,
+        share: float = 1,
     ) -> None:
-        self.limit, self._patience = limit, patience
+        self.limit, self._patience, self._share = limit, patience, share
         self.spent = self._waited = 0.0
 
     @contextmanager
@@ -67,7 +72,9 @@ class Clock:
             self._last = _now()
             return
         self._read()
-        if max(self.spent, self._waited / self._patience) > self.limit:
+        is_slow = self.spent > self.limit * self._share
+        waited = self._waited / (1 if is_slow else self._patience)
+        if max(self.spent, waited) > self.limit:
             raise OutOfTime(
                 f"it did not finish within {self.limit:.2g} s: is there an "
                 "endless loop?"

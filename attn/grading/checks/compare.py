@@ -15,14 +15,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from attn.exercises.literal import describe, dtype_name, first_few
 from attn.grading.checks.effects import SideEffect
-from attn.grading.checks.show import (
-    describe,
-    distinct_texts,
-    dtype_name,
-    first_difference,
-    first_few,
-)
+from attn.grading.checks.show import distinct_texts, first_difference
 
 
 @dataclass(frozen=True)
@@ -75,6 +70,7 @@ class Problem:
             the problem.
         got, expected: two tensors of one shape, or two numbers.
         wrong: bool, True where two tensors differ.
+        dtype: of the right result; ``expected`` is more exact.
     """
 
     kind: str
@@ -85,6 +81,12 @@ class Problem:
     got: Any = field(default=None, repr=False)
     expected: Any = field(default=None, repr=False)
     wrong: Tensor | None = field(default=None, repr=False)
+    dtype: torch.dtype | None = None
+
+    @property
+    def rounded(self) -> Any:
+        """The right result, as a right answer rounds it."""
+        return self.expected.to(self.dtype) if self.dtype else self.expected
 
     def text(self, returns: Sequence[str] = ()) -> str:
         """Return what is wrong, with the first element that is.
@@ -96,7 +98,7 @@ class Problem:
             return self.message
         first = ""
         if self.wrong is not None:
-            first = first_difference(self.wrong, self.got, self.expected)
+            first = first_difference(self.wrong, self.got, self.rounded)
         return f"{self.part.name(returns)} {self.message}{first}"
 
 
@@ -207,7 +209,8 @@ def _compare_structure(got: Any, expected: Any) -> Problem | None:
     elif not isinstance(got, tuple | list):
         return _not_a(f"a {type(expected).__name__} of {size}", got)
     elif len(got) != size:
-        complaints.append(f"has {len(got)} entries, not {size}")
+        entries = "1 entry" if len(got) == 1 else f"{len(got)} entries"
+        complaints.append(f"has {entries}, not {size}")
     return Problem("type", "; it ".join(complaints)) if complaints else None
 
 
@@ -273,7 +276,8 @@ def _compare_tensors(got: Any, right: _Right, limit: _Limit) -> Problem | None:
     if not expected.is_floating_point():
         return _compare_elements(got, expected, 0.0)
     right = right._replace(exact=right.exact.double())
-    return _compare_elements(got.double(), right.exact, limit(right))
+    problem = _compare_elements(got.double(), right.exact, limit(right))
+    return problem and replace(problem, dtype=expected.dtype)
 
 
 def _compare_elements(

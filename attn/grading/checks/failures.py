@@ -57,7 +57,7 @@ def run_all(
         done: outcomes of the first cases; the others follow.
         runner: runs the answer on a case, as ``run`` does.
     """
-    exercise, clock = oracle.exercise, Clock()
+    exercise, clock = oracle.exercise, Clock(share=1 / 3)
     outcomes = list(done or ())
     with one_thread(), language_kept_patched(), checked(exercise.id):
         for i in range(len(outcomes), len(oracle.cases)):
@@ -72,7 +72,7 @@ def run_all(
                 names=exercise.input_names(case),
             )
             outcomes.append(outcome)
-            if stopped(outcomes) or (quick and _failure(oracle, i, outcome)):
+            if stopped(outcomes) or (quick and failure(oracle, i, outcome)):
                 break
     return outcomes
 
@@ -97,11 +97,12 @@ _STOPS = OutOfTime | NotImplementedError | Forbidden
 
 def failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
     """Return the cases in which outcomes are wrong, and what is wrong."""
-    every = (_failure(oracle, i, x) for i, x in enumerate(outcomes))
+    every = (failure(oracle, i, x) for i, x in enumerate(outcomes))
     return [x for x in every if x]
 
 
-def _failure(oracle: Oracle, i: int, outcome: Outcome) -> Failure | None:
+def failure(oracle: Oracle, i: int, outcome: Outcome) -> Failure | None:
+    """Return what is wrong in the outcome of a case; None if it is right."""
     problems = _problems(oracle, i, outcome)
     if problems and all(x.kind == "value" for x in problems):
         problems = _problems(oracle, i, outcome, oracle.perturbed_fp64(i))

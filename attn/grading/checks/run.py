@@ -101,7 +101,7 @@ def run(
             callee = make(partial(launch, answer) if launch else answer, case)
             call = callee.call
             generators.seed()
-            earlier = _earlier_results(answer, callee, case)
+            earlier = earlier_results(answer, callee, case)
             copies = copied(plain(earlier))
             weights = callee.prepare(case)
             if case.init is not None or case.before:
@@ -152,8 +152,8 @@ def fail(outcome: Outcome, error: BaseException) -> Outcome:
     return outcome
 
 
-def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
-    """Return the results of the earlier calls.
+def earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
+    """Make the earlier calls, and return their results.
 
     The other object, if some are of one, is made when it is first called:
     the case's own is ready by then. A call that may raise gives no result:

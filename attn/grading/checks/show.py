@@ -1,94 +1,22 @@
-"""Show results: a few words for each, and the elements that differ.
+"""Show the elements in which results differ.
 
 A mask, or a matrix that is wrong in places, is a grid: a sign an element.
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-WIDTH = 78  # columns of a line that is printed
+from attn.exercises.literal import number
+from attn.exercises.wrapping import WIDTH
+
 _BOOL = "# True, . False; wrong: + True, - False"
 _NUMBERS = "x differs, . is right"
-
-
-def wrapped(text: str, margin: str = "") -> list[str]:
-    """Return the lines of a text as they are printed, in 78 columns.
-
-    Args:
-        text: lines, each with a margin of its own, which its parts keep.
-        margin: of all lines, in addition.
-    """
-    lines = []
-    for line in text.splitlines():
-        own = margin + line[: len(line) - len(line.lstrip())]
-        lines += textwrap.wrap(
-            line.strip(),
-            WIDTH,
-            initial_indent=own,
-            subsequent_indent=own,
-            break_on_hyphens=False,
-        ) or [""]
-    return lines
-
-
-def describe(x: Any) -> str:
-    """Describe a result in a few words: shape, dtype and some elements."""
-    if isinstance(x, Tensor):
-        if x.dim() == 0:
-            return number(x.item())
-        return f"{tuple(x.shape)} {dtype_name(x)} {_listed(x)}"
-    if isinstance(x, tuple | list):
-        if x and all(type(n) in (int, float, bool) for n in x):
-            return f"{type(x).__name__} {_listed(x)}"
-        return f"{type(x).__name__} of " + "; ".join(map(describe, x[:4]))
-    if isinstance(x, float):
-        return number(x)
-    if isinstance(x, Mapping):
-        names = f"a dict of {len(x)}: {first_few([*x])}"
-        return names if x else "an empty dict"
-    if isinstance(x, torch.Generator):
-        return "a torch.Generator"
-    text = repr(x)
-    return text if len(text) <= 60 else f"a {type(x).__name__}"
-
-
-def brief(name: str, x: Any) -> str:
-    """Name an input in a word or two: its shape, or its value."""
-    if isinstance(x, Tensor) and x.dim():
-        if x.dim() == 1 and 0 < len(x) <= 4:
-            return f"{name} {_listed(x)}"
-        usual = x.dtype in (torch.float32, torch.int64, torch.bool)
-        dtype = "" if usual else f" {dtype_name(x)}"
-        return f"{name} {tuple(x.shape)}{dtype}"
-    if isinstance(x, tuple) and all(isinstance(n, str) for n in x):
-        return f"{name} {' '.join(x)}"
-    if isinstance(x, Mapping):
-        return f"{name} (a dict of {len(x)})"
-    return f"{name} {x if isinstance(x, str) else describe(x)}"
-
-
-def first_few(names: Sequence[Any]) -> str:
-    """Return the first names, and how many more there are."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(map(str, names[:3])) + more
-
-
-def and_list(words: Sequence[str]) -> str:
-    """Join words with commas and a last ``and``."""
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def number(x: Any, digits: int = 4) -> str:
-    """Return a number in a few digits, and zero without a sign."""
-    x = 0.0 if isinstance(x, float) and x == 0 else x
-    return f"{x:.{digits}g}" if isinstance(x, float) else str(x)
 
 
 def distinct_texts(got: Any, expected: Any) -> tuple[str, str]:
@@ -159,19 +87,6 @@ def listing(
     return [row.rstrip() for row in rows]
 
 
-def _listed(numbers: Any) -> str:
-    """Return the first six numbers of a list or tensor."""
-    if isinstance(numbers, Tensor):
-        numbers = numbers.detach().flatten()[:7].tolist()
-    shown = ", ".join(map(number, numbers[:6]))
-    return f"[{shown}, …]" if len(numbers) > 6 else f"[{shown}]"
-
-
-def dtype_name(x: Tensor) -> str:
-    """Return a tensor's dtype as ``float32``."""
-    return str(x.dtype).removeprefix("torch.")
-
-
 class Grid(NamedTuple):
     """A matrix, or a part of it, in signs.
 
@@ -236,3 +151,22 @@ def _window(size: int, middle: int, most: int) -> range:
     """Return at most so many indices, around one of them."""
     start = max(0, min(middle - most // 2, size - most))
     return range(start, min(size, start + most))
+
+
+def beside(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
+    """Return the lines of two matrices, or vectors, side by side.
+
+    Of tensors with more axes, it is the first matrix that has a difference.
+    """
+    lead = wrong.nonzero()[0].tolist()[:-2]
+    place = f", at {lead}" if lead else ""
+    left, right = (
+        [name + place]
+        + np.array2string(
+            x[tuple(lead)].numpy(), 37, 3, True, threshold=99
+        ).splitlines()
+        for name, x in (("got", got), ("expected", expected))
+    )
+    wide = max(map(len, left)) + 2
+    pairs = zip_longest(left, right, fillvalue="")
+    return [f"  {a:<{wide}}{b}".rstrip() for a, b in pairs]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attn.exercises.spec import find
-from attn.grading.checks.show import wrapped
+from attn.exercises.wrapping import wrapped
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.grade import Options, grade
 from attn.grading.classroom.submissions import Submission

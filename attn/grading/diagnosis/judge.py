@@ -4,19 +4,15 @@ The latter is mutation testing of the checks: each right answer passes, each
 wrong one is caught, and called by its name.
 """
 
-import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from attn.exercises import sources
 from attn.exercises.answers import NOT_STARTED
+from attn.exercises.kill_rate import kill_rate, names_of
 from attn.exercises.mistakes import Mistake
-from attn.exercises.spec import Exercise, every_exercise
+from attn.exercises.solution import solution
+from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, one_thread, run_all, stopped
 from attn.grading.checks.forbidden import use_of_the_package
@@ -126,7 +122,7 @@ class MutationScore:
         named = sum(x.mistake == own.name for own, x in self.wrong.items())
         accepted = sum(x.passed for x in self.right.values())
         numbers = len(self.wrong), caught, named, len(self.right), accepted
-        return *numbers, _names(self.wrong)
+        return *numbers, names_of(self.wrong)
 
     @property
     def failures(self) -> list[str]:
@@ -182,24 +178,6 @@ def mutation_score(
     return MutationScore(exercise, right, wrong)
 
 
-def solution(exercise: Exercise) -> Any:
-    """Return the solution as an object."""
-    key, name = sources.split_id(exercise.id)
-    return getattr(_solutions(sources.solutions_path(key)), name)
-
-
-def _solutions(path: Path) -> ModuleType:
-    """Import a chapter's solutions from their file: a wheel has no package."""
-    name = f"solutions.{path.stem}"
-    if name not in sys.modules:
-        spec = spec_from_file_location(name, path)
-        assert spec and spec.loader
-        # Triton looks a kernel's module up by its name.
-        sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
 def table(scores: list[MutationScore]) -> str:
     """Return one line an exercise, and the kill rate over all of them."""
     lines = [f"{x.exercise.id:<26} {kill_rate([x.counts])}" for x in scores]
@@ -213,35 +191,3 @@ def exposures(score: MutationScore) -> str:
     for own, x in score.wrong.items():
         names.setdefault(f"exposed by: {x.condition}", []).append(own.label)
     return "\n".join("\n  ".join([x, *names[x]]) for x in names)
-
-
-def _names(mistakes: Iterable[Mistake]) -> frozenset[tuple[str, str]]:
-    """Return names and paragraphs: those that exercises share count once."""
-    return frozenset((x.name, x.why) for x in mistakes)
-
-
-def kill_rate(counts: Sequence[tuple[Any, ...]]) -> str:
-    """Add up the counts of some exercises, and return them in words."""
-    *numbers, names = zip(*counts, strict=True)
-    wrong, caught, named, right, accepted = map(sum, numbers)
-    return (
-        f"{caught} of {wrong} wrong answers caught, {named} named, under "
-        f"{len(frozenset.union(*names))} names; "
-        f"{accepted} of {right} right answers accepted"
-    )
-
-
-def state_kill_rate(readme: Path) -> None:
-    """Write into the README how many answers the tests judge."""
-    lists = [(x.mistakes, x.equivalents) for x in every_exercise()]
-    counts = [
-        (len(x),) * 3 + (len(y) + 1,) * 2 + (_names(x),) for x, y in lists
-    ]
-    old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
-    new = rf"{kill_rate(counts)}\1 {len(lists)} exercises"
-    text, count = re.subn(old, new, readme.read_text("utf-8"))
-    if count != 1:
-        raise ValueError(
-            f"{readme} must state the kill rate once; got {count}"
-        )
-    readme.write_text(text, "utf-8")

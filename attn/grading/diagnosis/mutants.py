@@ -148,8 +148,9 @@ def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
                 yield "small_number", ast.Constant(other)
         case ast.UnaryOp(ast.USub(), ast.Constant(value)):
             others = (1 - value, -1 - value) if type(value) is int else ()
-            for axis in filter(None, others):
-                yield "axis", ast.Constant(axis)
+            for axis in others:
+                if axis or _is_axis(parent):
+                    yield "axis", ast.Constant(axis)
         case ast.If(_, statements, otherwise):
             for test in (ast.Constant(True), ast.Constant(False)):
                 yield "branch", ast.If(test, statements, otherwise)

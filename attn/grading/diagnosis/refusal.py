@@ -1,7 +1,7 @@
 """Explain a wrong answer to a learner, in a few lines and in full.
 
 A refusal is read in five seconds: the name of the mistake, or the place; one
-small input; one question. All that is known is in the details.
+question; one small call, as Python. All that is known is in the details.
 """
 
 from __future__ import annotations
@@ -9,26 +9,22 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from numbers import Number
+from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from attn.exercises.call import Call, call_of
+from attn.exercises.case import Case
+from attn.exercises.literal import brief, describe
+from attn.exercises.wrapping import WIDTH, wrapped
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import input_size, named_tensors
 from attn.grading.checks.show import (
-    WIDTH,
     Grid,
-    brief,
-    describe,
     difference_lines,
     elements,
     grid,
     how_many,
     listing,
-    wrapped,
 )
 from attn.grading.diagnosis.naming import Diagnosis
 from attn.grading.diagnosis.where import about, places
@@ -53,8 +49,11 @@ class Parts:
         more: lines with it: of an error, the line of code that raised it.
         elements: index, got and expected of the first elements that differ.
         grid: the matrix around the first of them.
-        inputs: the failing input in one line.
+        call: the failing call, as Python.
+        cell: lines of a notebook that make it.
         details: all that is known, but for the name.
+        shown: the failure that all this is about.
+        evidence: all that was observed.
     """
 
     title: str
@@ -65,8 +64,11 @@ class Parts:
     more: tuple[str, ...] = ()
     elements: tuple[tuple[str, str, str], ...] = ()
     grid: Grid | None = None
-    inputs: str = ""
+    call: str = ""
+    cell: str = ""
     details: str = ""
+    shown: Failure | None = field(default=None, repr=False, compare=False)
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
 
 def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
@@ -82,11 +84,11 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
     what, *more = _what(evidence, shown)
     if not diagnosis.name:
         more += _expected(evidence, shown)
-    inputs, found, matrix = _inputs(evidence, shown), [], None
-    start = f"wrong when {shown.case.condition}: {what}"
-    lines = [start, *more, *inputs]
+    call, found, matrix = _call(evidence, shown.case), [], None
+    called = [f"  {x}" for x in call.lines(WIDTH - 4, True)]
+    lines = [f"wrong when {shown.case.condition}: {what}", *more]
     if problem.wrong is not None:
-        difference = problem.wrong, problem.got, problem.expected
+        difference = problem.wrong, problem.got, problem.rounded
         what = f"{problem.part.name(returns)} {problem.message}"
         if problem.wrong.numel() > 1:
             what += f" in {how_many(problem.wrong)}"
@@ -98,7 +100,8 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
         label, title = diagnosis.headline
         first, asked = [f"{label}: {title}"], question(whys[0])
         lines += place
-        is_long = len(whys) > 1 or _count([*first, *lines, whys[0]]) > _USUAL
+        told = [*first, *lines, whys[0], *called]
+        is_long = len(whys) > 1 or _count(told) > _USUAL
         last = [asked if is_long else whys[0]]
     else:
         notes = getattr(shown.outcome.error, "__notes__", [])
@@ -115,13 +118,20 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
         tuple(more),
         tuple(found),
         matrix,
-        "".join(inputs).strip(),
+        "\n".join(called),
+        call.cell,
         "\n".join([*whys, *details]),
+        shown,
+        evidence,
     )
-    text = [*first, *lines, *last]
-    while len(text) > 2 and _count(text) > _MOST:
-        del text[-2]
-    return "\n".join(text), parts
+    text, end = [*first, *lines], [*last, *called]
+    while len(text) > 1 and _count([*text, *end]) > _MOST:
+        del text[-1]
+    return "\n".join([*text, *end]), parts
+
+
+def _call(evidence: Evidence, case: Case) -> Call:
+    return call_of(evidence.exercise, case, evidence.answer)
 
 
 def _without_a_name(
@@ -175,34 +185,9 @@ def _expected(evidence: Evidence, shown: Failure) -> list[str]:
     return [f"  expected: {textwrap.shorten(text, 130, placeholder=' …')}"]
 
 
-def _inputs(evidence: Evidence, shown: Failure) -> list[str]:
-    """Return the failing input in one line; a long one lacks tensors."""
-    exercise, case, more = evidence.exercise, shown.case, ""
-    inputs = {
-        n: x
-        for n, x in exercise.inputs(case).items()
-        if x is not None and not isinstance(x, torch.Generator)
-    }
-    start = f"  {_made(evidence, shown)}: " if case.init else "  "
-    while True:
-        words = [brief(n, x) for n, x in inputs.items()]
-        line = f"{start}{', '.join(words)}{more}"
-        tensors = [n for n, x in inputs.items() if isinstance(x, Tensor)]
-        if len(line) <= WIDTH - 2 or not tensors:
-            return [line] if len(wrapped(line, "  ")) <= 2 else []
-        del inputs[tensors[-1]]
-        more = ", …" if len(inputs) else "…"
-
-
-def _made(evidence: Evidence, shown: Failure) -> str:
-    init = shown.case.init or {}
-    words = ", ".join(f"{k}={v!r}" for k, v in init.items())
-    return f"{evidence.exercise.name}({words})"
-
-
 def _everything(evidence: Evidence, shown: Failure) -> Iterator[str]:
     """Yield what was tried, what is wrong, the inputs and the difference."""
-    problem, inputs = shown.problem, evidence.exercise.inputs
+    problem, inputs = shown.problem, evidence.exercise.inputs(shown.case)
     conditions = [x.condition for x in evidence.oracle.cases]
     first = evidence.failures[0].case.condition
     if passed := dict.fromkeys(conditions[: conditions.index(first)]):
@@ -210,22 +195,17 @@ def _everything(evidence: Evidence, shown: Failure) -> Iterator[str]:
     text = problem.text(evidence.exercise.returns)
     yield f"wrong when {shown.case.condition}: {text}"
     yield from _expected(evidence, shown)
-    if shown.case.init:
-        yield f"  {_made(evidence, shown)}"
-    for earlier in shown.case.before:
-        words = ", ".join(
-            brief(n, x)
-            for n, x in inputs(earlier).items()
-            if x is None or isinstance(x, Tensor | Number)
-        )
-        b = "b " if earlier.another else ""
-        yield f"  {b}called earlier with  {words}"
-    width = max([8, *map(len, inputs(shown.case))])
-    for n, x in inputs(shown.case).items():
+    for earlier in (*shown.case.before, shown.case):
+        b = "of another object, " if earlier.another else ""
+        when = "" if earlier is shown.case else f"{b}called earlier:  "
+        first, *below = _call(evidence, earlier).lines(WIDTH - 4 - len(when))
+        yield from (f"  {when}{first}", *(f"    {x}" for x in below))
+    width = max([8, *map(len, inputs)])
+    for n, x in inputs.items():
         yield f"  {n:<{width}}  {describe(x)}"
     if problem.wrong is not None:
         yield from difference_lines(
-            problem.wrong, problem.got, problem.expected
+            problem.wrong, problem.got, problem.rounded
         )
 
 
@@ -242,13 +222,19 @@ def most_telling(failures: list[Failure]) -> Failure:
     """Return a small failure from which a place can be told.
 
     It is of the first wrong condition, or of the next if the results of the
-    first have one or two elements only; with right elements, if it can be.
+    first have one or two elements only. Its axes have several entries, and
+    not as many as one another; and some elements are right, if it can be.
     """
 
-    def cost(failure: Failure) -> tuple[bool, int]:
-        wrong = failure.problem.wrong
+    def cost(failure: Failure) -> tuple[bool, bool, bool, int]:
+        case, wrong = failure.case, failure.problem.wrong
         all_wrong = wrong is not None and bool(wrong.all())
-        return all_wrong, input_size(failure.case)
+        first = next(named_tensors([case.args, dict(case.kwargs)]), None)
+        of = first[1] if wrong is None and first else wrong
+        shape = () if of is None else of.shape
+        hidden = len(shape) > 1 and 1 in shape
+        alike = len({*shape}) < len(shape)
+        return hidden, alike, all_wrong, input_size(case)
 
     wrong = [(f, f.problem.wrong) for f in failures]
     telling = [f for f, x in wrong if x is None or x.numel() >= _FEW]

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.exercises.literal import dtype_name
 from attn.grading.checks.compare import RESULT, Part, Problem, alike, close
 from attn.grading.checks.evidence import ENOUGH, Evidence, Failure
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.result import Foreign, NoGradient
-from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Test, Words
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from attn.exercises.literal import number
 from attn.grading.checks.compare import Problem, alike, close, max_abs
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import named_tensors
-from attn.grading.checks.show import number
 from attn.grading.diagnosis.axes import Axes
 
 

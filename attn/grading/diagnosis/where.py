@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from torch import Tensor
 
+from attn.exercises.literal import and_list, first_few
 from attn.grading.checks.compare import RESULT, Problem
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.show import and_list, first_few
 from attn.grading.diagnosis.axes import Axes, distinguishing_inputs
 from attn.grading.diagnosis.values import describe_values, same_part
 

@@ -19,7 +19,7 @@ from attn.data.files import write
 from attn.exercises import CHAPTERS, kept, place
 from attn.exercises.answers import Note, digest
 from attn.exercises.spec import Exercise, chapter
-from attn.grading.checks.show import wrapped
+from attn.exercises.wrapping import wrapped
 from attn.grading.learner import cards
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from attn.exercises import kept, ran, sources
 from attn.exercises.answers import binds, digest
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.learner import cards, progress, session
+from attn.grading.learner.case import meant, verdicts
 
 _CALL = re.compile(r"(?m)^[ \t]*reset\(.*\n?")
 _HERE = "The stub is back in this cell."
@@ -26,18 +27,21 @@ def reset(exercise_id: str = "") -> None:
     saved first, in a file that is named.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``.
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last, or else checked last.
     """
     from IPython.core.getipython import get_ipython
 
-    exercise = session._exercise(exercise_id, "reset").id
+    if not (found := meant(exercise_id, "reset")):
+        return
+    exercise = found.id
     name, stub = exercise.partition("-")[2], sources.stub(exercise)
     namespace, run = sys._getframe(1).f_globals, ran.current()
     stands, shell = ran.standing(name, namespace), get_ipython()
     text = stands.text if stands else ""
     if run and binds(name, run.text):
         text = _CALL.sub("", run.text)  # as the front end shows it now
-    session._last.pop(exercise, None)
+    verdicts.pop(exercise, None)
     session._hints_shown.pop(exercise, None)
     if digest(text) == digest(stub) or not cards.is_enabled():
         text = ""  # there is nothing to keep

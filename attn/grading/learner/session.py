@@ -10,18 +10,20 @@ from typing import Any
 from attn.exercises import ran, sources
 from attn.exercises.answers import Note
 from attn.exercises.kernel import misfit
+from attn.exercises.literal import and_list, dtype_name
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
+from attn.exercises.wrapping import wrapped
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.show import and_list, dtype_name, wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, html, show
+from attn.grading.learner.case import case, meant, refused
+from attn.grading.learner.case import verdicts as _last
 from attn.grading.learner.fallback import fallback, fallback_of
 
-_last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
 _TRIED = "Nothing is stored: the points are for the answer in your notebook."
 
@@ -38,11 +40,9 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         exercise_id: for instance ``"sdp-softmax"``.
         answer: what to check; when None, the function or class of that
             name in your notebook.
-
-    Raises:
-        ValueError: there is no such exercise.
     """
-    exercise = _exercise(exercise_id, "check")
+    if not (exercise := meant(exercise_id, "check")):
+        return
     if exercise.launch and (reason := unavailable_reason()):
         kind = CALM._replace(word="not available here")
         show(
@@ -84,16 +84,12 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
         _show(text, lambda: _right(exercise), beside, note)
         return
-    said, call = verdict.message, ""
+    said, calls = verdict.message, list[str]()
     if word != ran.FIRST:
-        said += f"\n{cards.GOES_ON}"
-    if verdict.details:
-        is_why = frame.f_globals.setdefault("why", why) is why
-        call = "why" if is_why else "attn.grading.why"
-        said += f" More: {call}()"
+        said, calls = _told(verdict, frame.f_globals)
     sign, points = "✗" if verdict.written else "·", True
     head = f"{exercise.id}  0/{exercise.points} points"
-    card = functools.partial(html, "wrong", exercise, verdict, call)
+    card = functools.partial(html, "wrong", exercise, verdict, *calls)
     if word:
         if word == ran.FIRST and not is_reference:  # no points are told
             sign, head, points = "·", f"{exercise.id}  {word}", False
@@ -113,32 +109,35 @@ def why(exercise_id: str = "") -> None:
     Args:
         exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
             exercise that was refused last.
-
-    Raises:
-        ValueError: there is no such exercise.
     """
-    wrong = [name for name, x in _last.items() if not x.passed]
-    if not (exercise_id or wrong):
-        print("Nothing has been refused here: check comes first.")
+    if not (exercise := refused(exercise_id, "why")):
         return
-    name = find(exercise_id).id if exercise_id else wrong[-1]
-    if name not in wrong:
-        print(f'There is no wrong answer: check("{name}") comes first.')
-        return
-    verdict = _last[name]
+    verdict = _last[exercise.id]
     lines = wrapped(verdict.details or verdict.message, "  ")
     show(
-        "\n".join([f"✗ {name}", *lines]),
-        lambda: html("wrong", find(name), verdict, "why", is_open=True),
+        "\n".join([f"✗ {exercise.id}", *lines]),
+        lambda: html("wrong", exercise, verdict, is_open=True),
     )
 
 
-def _exercise(exercise_id: str, function: str) -> Exercise:
-    """Return the exercise with an id, which must be given."""
-    if not exercise_id:
-        call = f'{function}("sdp-softmax")'
-        raise ValueError(f"exercise_id must be given; for instance {call}")
-    return find(exercise_id)
+def _told(verdict: Verdict, names: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return a refusal in text, and how ``why`` and ``case`` are called.
+
+    They are in the learner's namespace, unless it has others of that name.
+    """
+    calls = []
+    for function in (why, case):
+        name = function.__name__
+        own = names.setdefault(name, function)
+        is_ours = getattr(own, "__module__", "").startswith("attn.grading")
+        calls.append(name if is_ours else f"attn.grading.{name}")
+    message, end = verdict.message, cards.GOES_ON
+    if verdict.details:
+        end += f" More: {calls[0]}()"
+    if verdict.parts and (call := verdict.parts.call):
+        message = message.removesuffix(call)
+        end += f". {calls[1]}() has this call:\n{call}"
+    return f"{message.rstrip()}\n{end}", calls
 
 
 def _show(
@@ -212,9 +211,12 @@ def hint(exercise_id: str = "") -> None:
     """Show the next hint; each call shows one more.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``.
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last, or else checked last.
     """
-    exercise = _exercise(exercise_id, "hint")
+    if not (exercise := meant(exercise_id, "hint")):
+        return
+    exercise_id = exercise.id
     texts = sources.hints(exercise_id)
     stored = progress.load().get(exercise_id, {}).get("hints", 0)
     shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
@@ -237,9 +239,12 @@ def solution(exercise_id: str = "") -> None:
     """Show the book's solution. Your own answer is not touched.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``.
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last, or else checked last.
     """
-    _exercise(exercise_id, "solution")
+    if not (exercise := meant(exercise_id, "solution")):
+        return
+    exercise_id = exercise.id
     progress.update(exercise_id, solution_seen=True)
     text = sources.solution(exercise_id)
     show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")

@@ -23,6 +23,7 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
+from attn.exercises.markdown import marked
 from attn.publishing.myst_to_markdown.targets import figure_name
 from attn_book.museum import on_page
 
@@ -67,7 +68,9 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
             tags.append("check")
         yield cell
         if name:
-            yield new("exercise-help", name=name, sources=sources)
+            yield new(
+                "exercise-help", name=name, sources=sources, marked=marked
+            )
         for figure in figures:
             yield new("touch", name=figure)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from attn.exercises.spec import Case, find
+from attn.grading.checks import clock as clock_file
 from attn.grading.checks.clock import TIME_LIMIT, Clock, OutOfTime
 from attn.grading.checks.failures import run_all
 from attn.grading.checks.oracle import Oracle
@@ -97,6 +98,23 @@ def test_the_time_of_other_threads_does_not_count():
         busy.set()
         for thread in others:
             thread.join()
+
+
+def test_a_loop_that_gets_half_a_processor_is_stopped_at_the_limit(
+    monkeypatch,
+):
+    """Of a check; a slow machine gives it more time, and so does a grade."""
+    for share, part, stops in ((0.3, 0.5, 1), (1, 0.5, 2), (0.3, 0.1, 3)):
+        ticks = iter([(part * x / 10, x / 10) for x in range(200)])
+        monkeypatch.setattr(
+            clock_file, "_now", lambda ticks=ticks: next(ticks)
+        )
+        clock = Clock(1.0, share=share)
+        clock._last = clock_file._now()
+        with pytest.raises(OutOfTime):
+            while True:
+                clock._tick(0, None)
+        assert stops <= clock._waited <= stops + 0.2
 
 
 def test_the_time_limit_grows_with_the_time_of_the_reference(monkeypatch):

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 from torch import nn
 
+from attn.exercises.solution import solution
 from attn.exercises.spec import Case, find
 from attn.grading.checks.run import run
-from attn.grading.diagnosis.judge import judge, solution
+from attn.grading.diagnosis.judge import judge
 
 X = torch.arange(6.0).reshape(2, 3)
 CASE = Case("anything", (X,))

@@ -10,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from attn.exercises.solution import solution
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.oracle import Oracle
-from attn.grading.diagnosis.judge import judge, solution
+from attn.grading.diagnosis.judge import judge
 from tests.grading.diagnosis.own_mistakes import edited, rows
 
 HEADS, SDP = "mha-MultiHeadAttention", "sdp-attention"
@@ -169,7 +170,7 @@ REFUSED = [
 
 
 def test_the_details_have_the_inputs_of_the_earlier_call():
-    says = "called earlier with  x ("
+    says = "called earlier:  MultiHeadAttention(embed_dim="
     assert says in judge(find(HEADS), keeps_the_mask).details
     assert says not in judge(find(HEADS), changes_its_weights).details
 

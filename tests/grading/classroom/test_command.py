@@ -303,7 +303,7 @@ def test_each_exercise_of_a_file_has_its_verdict_or_those_named(file, capfd):
     ("words", "says"),
     [
         (["mine.py", "sdp-softmax"], "ids must be of the chapter in mine.py"),
-        (["mine.py", "why-nix"], "exercise_id must be one of the book's"),
+        (["mine.py", "why-nix"], "there is no exercise 'why-nix'"),
         (["empty.py"], "empty.py: it is empty"),
         (["nowhere.py"], "nowhere.py: it cannot be opened"),
     ],

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from attn.exercises.solution import solution
 from attn.exercises.spec import every_exercise, find
 from attn.grading.diagnosis import kinds, mutants
-from attn.grading.diagnosis.judge import judge, solution
+from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.naming import KINDS
 from tests.grading.diagnosis.own_mistakes import edited, rows, with_mistakes
 

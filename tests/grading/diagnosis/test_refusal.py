@@ -10,12 +10,13 @@ import torch
 
 from attn.exercises import sources
 from attn.exercises.case import Case
+from attn.exercises.literal import brief, describe
 from attn.exercises.spec import every_exercise, find
+from attn.exercises.wrapping import wrapped
 from attn.grading.checks.compare import Problem
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.failures import run_all
 from attn.grading.checks.run import Outcome
-from attn.grading.checks.show import brief, describe, wrapped
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle
@@ -101,6 +102,34 @@ def test_the_failure_shown_is_one_from_which_a_place_can_be_told():
     assert most_telling([one, every, some, later]) is some
     assert most_telling([every, later]) is every
     assert most_telling([one]) is one
+    # An axis of length 1, or as long as another, hides which one was taken.
+    column = failure("several", torch.zeros(4, 1), torch.eye(4)[:, :1])
+    other = failure("several", torch.zeros(2, 6), torch.ones(2, 6))
+    assert most_telling([column, some, other]) is other
+
+
+def test_what_is_expected_has_the_dtype_of_the_answer():
+    """1.9e-174 is 0 in float32."""
+    message = judged("sdp-softmax", "- exps /\n+ 0.5 + exps /").details
+    assert not re.search(r"\de-(\d{3}|[5-9]\d)\b", message)
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "edit", "call"),
+    [
+        (
+            "sdp-softmax",
+            "- sum(dim,\n+ sum(0,",
+            "softmax(x)  # x (3, 5), dim=-1",
+        ),
+        ("mask-causal", "- <=\n+ <", "causal(q_len=6, kv_len=6)"),
+        ("serve-tree_mask", "return 1, 2", "tree_mask(parents, seq_len=0)"),
+    ],
+)
+def test_a_refusal_ends_in_its_call_as_python(exercise_id, edit, call):
+    verdict = judged(exercise_id, edit)
+    assert verdict.message.splitlines()[-1].startswith(f"  {call}")
+    assert verdict.parts.call in verdict.details or "…" in verdict.parts.call
 
 
 def test_claims_about_right_results_say_nothing_of_nan():

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from html import escape
 from types import SimpleNamespace
 
 import IPython.core.getipython
@@ -13,6 +12,7 @@ from bs4 import BeautifulSoup
 from attn.exercises import sources
 from attn.exercises.markdown import as_html
 from attn.exercises.spec import every_exercise
+from attn.exercises.wrapping import wrapped
 from attn.grading.diagnosis.judge import judge
 from attn.grading.learner import cards, progress, session
 from attn.grading.learner.progress import Progress
@@ -78,7 +78,7 @@ def test_a_right_answer_says_what_was_tried_and_leads_to_the_next(
     assert shown.plain == "✓ sdp-softmax  2/2 points"
     head = shown.soup.select_one("[role=status]").get_text(" ", strip=True)
     assert head == "✓ right Softmax sdp-softmax 2/2 points"
-    assert "48 inputs in 16 conditions · 5 after earlier calls" in shown.text
+    assert "48 inputs in 17 conditions · 5 after earlier calls" in shown.text
     assert "float16, float32 and bfloat16 · no call of softmax" in shown.text
     assert "Scaled dot-product attention 2/11" in shown.text
     [link] = shown.soup.select("a")
@@ -108,8 +108,11 @@ def test_the_name_the_question_and_the_input_of_a_mistake_are_apart(live):
     paragraphs = [x.get_text() for x in shown.soup.select("p")]
     question = "What can you subtract from every score without changing the "
     assert question in paragraphs[2]
-    assert "Input: x (4, 6)" in paragraphs
-    details = shown.soup.details
+    details, cell = shown.soup("details")
+    assert "case().run()" in cell.summary.get_text()
+    assert cell.pre.get_text().endswith("f = c.yours()  # softmax\nf(c.x)")
+    *_, call = shown.soup("pre")
+    assert call.get_text() == "softmax(x)  # x (4, 6), dim=-1"
     assert not details.has_attr("open")
     assert "exp(89) does not fit into float32" in details.get_text()
     assert NAME not in details.get_text()
@@ -158,7 +161,7 @@ def test_a_mistake_has_its_parts_and_no_mark_of_markdown_is_left(exercises):
         hints = sources.hints(exercise.id)
         assert not marks_left("hints", exercise, hints, 3)
         for mistake in exercise.mistakes:
-            assert not marks_left("headline", "", mistake.name)
+            assert not marks_left("headline", "", mistake.name, ())
             assert not marks_left("known", mistake.why)
         mistake = exercise.mistakes[0]
         verdict = judge(exercise, mistake.answer)
@@ -169,10 +172,31 @@ def test_a_mistake_has_its_parts_and_no_mark_of_markdown_is_left(exercises):
         assert parts.question.endswith("?") and parts.question in mistake.why
 
 
-def test_a_product_and_starred_arguments_are_no_emphasis():
-    assert as_html("*its* `a *b*`") == "<em>its</em> <code>a *b*</code>"
-    for text in ("x * y * z", "f(*args, **kwargs)", "2 ** x and 3 ** y"):
-        assert as_html(text) == text
+def test_code_in_a_sentence_is_code_and_never_broken():
+    """A product, and starred arguments, are no emphasis."""
+    for text, shown in (
+        ("*its* `a *b*`", "<em>its</em> [a *b*]"),
+        ("x * y * z", "[x] * [y] * [z]"),
+        ("f(*args, **kwargs)", "[f(*args, **kwargs)]"),
+        ("Which m makes exp(a - m) 1?", "Which [m] makes [exp(a - m)] 1?"),
+        ("A head(s), e.g. x.max(dim).", "A head(s), e.g. [x.max(dim)]."),
+        ("keepdim=True: a D, as I say", "[keepdim=True]: a [D], as I say"),
+    ):
+        html = as_html(text).replace("</code>", "]")
+        code = '<code style="white-space:nowrap">'
+        assert html.replace(code, "[") == shown
+    assert len(as_html("`" + "x" * 40 + "`")) == 40 + len("<code></code>")
+    lines = wrapped("a " * 32 + "is where exp(a - m) is.")
+    assert lines[1] == "exp(a - m) is."
+
+
+def test_a_headline_begins_with_a_capital_and_counts_in_english(live):
+    for edit, title in (
+        ("([1], 0)", "How many tokens they hold is right."),
+        ("([1], 1)", "The list of shared pages has 1 entry, not 0"),
+    ):
+        [shown] = live(f"check('serve-match_prefix', lambda *x: {edit})")
+        assert title in shown.text
 
 
 def test_what_a_learner_controls_is_escaped(live):
@@ -182,10 +206,10 @@ def test_what_a_learner_controls_is_escaped(live):
         f"    raise ValueError({evil!r})  # {evil}\ncheck('sdp-softmax')"
     )
     assert not shown.soup.find("img")
-    assert f"It raised ValueError: {evil}" in shown.text
+    assert f"It raised ValueError: {evil}" in shown.soup.b.get_text()
     progress.update("sdp-softmax", attempts=1, last=evil)
     html = Progress(progress.load())._repr_html_()
-    assert evil not in html and escape(evil) in html
+    assert evil not in html and "&lt;img" in html
     [reached] = live("goal('<i>', True)")
     assert "<i" not in reached.html
 

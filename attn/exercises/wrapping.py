@@ -1,0 +1,33 @@
+"""Break a text into lines, as they are printed."""
+
+import re
+import textwrap
+
+from attn.exercises.markdown import CODE
+
+WIDTH = 78  # columns of a line that is printed
+_JOINED = "\N{NO-BREAK SPACE}"  # in code, where no line ends
+
+
+def wrapped(text: str, margin: str = "") -> list[str]:
+    """Return the lines of a text as they are printed, in 78 columns.
+
+    Args:
+        text: lines, each with a margin of its own, which its parts keep.
+        margin: of all lines, in addition.
+    """
+    lines = []
+
+    def joined(code: re.Match[str]) -> str:
+        return code[0].replace(" ", _JOINED) if len(code[0]) < 33 else code[0]
+
+    for line in CODE.sub(joined, text).splitlines():
+        own = margin + line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(
+            line.strip(),
+            WIDTH,
+            initial_indent=own,
+            subsequent_indent=own,
+            break_on_hyphens=False,
+        ) or [""]
+    return [x.replace(_JOINED, " ") for x in lines]
