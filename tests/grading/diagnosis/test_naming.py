@@ -148,8 +148,7 @@ def test_more_memory_alone_is_not_called_a_listed_way_to_take_it():
 
 #: Listed mistakes, and a name that is true, or false, when no list has them.
 NAMES = """
-cache-attention_cost | The time is not that of the slower of the two, edit 4\
- | false | peak squared
+cache-attention_cost | Only the memory takes time | false | peak squared
 rope-llama3_scaling | There is no mixed zone: a cut at the high | false\
  | -low_freq
 why-soft_lookup | Divided by the temperature and the root | false\
@@ -160,20 +159,19 @@ rope-apply_rope | It rotates the other way round | true\
  | Computed with -inv_freq
 """
 MORE = """
-cache-attention_cost | The time is not that of the slower of the two, edit 3\
- | false | counts twice
+cache-attention_cost | Only the arithmetic takes time | false | counts twice
 flash-tiled_backward | The return is inside the loop | false | wrong order
 tfm-tie_and_init | The head is detached | false | factor
 rope-permute_weights | The heads are an axis of the result | false\
  | off by one
-cache-attention_cost | The time is not that of the slower of the two, edit 3\
- | true | A bound is missing
+cache-attention_cost | Only the arithmetic takes time | true\
+ | A bound is missing
 why-kernel_regression | The bandwidth is not squared | true\
  | An exponent is missing
-tfm-tie_and_init | A matrix is scaled by another factor than std, edit 4\
- | true | Off by the factor 1 / std
-tfm-sample | Divided by another power of the temperature, edit 2\
- | true | A factor counts twice
+tfm-tie_and_init | The embedding keeps size 1 | true\
+ | Off by the factor 1 / std
+tfm-sample | The square of the temperature | true\
+ | A factor counts twice
 """
 
 

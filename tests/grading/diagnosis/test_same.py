@@ -105,8 +105,8 @@ SOME = [("pos-alibi_bias", "The distance is squared")]
 EVERY = [
     *SOME,
     ("sdp-attention_loops", "Every key has the same weight"),
-    ("tfm-sample", "top_k keeps k + 1 tokens, k - 1, or one, edit 1"),
-    ("cache-decode_step", "New tokens see those after them, edit 1"),
+    ("tfm-sample", "One token too many stays in top_k"),
+    ("cache-decode_step", "There is no mask"),
 ]
 
 
