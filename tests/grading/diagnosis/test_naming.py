@@ -161,7 +161,7 @@ rope-apply_rope | It rotates the other way round | true\
 MORE = """
 cache-attention_cost | Only the arithmetic takes time | false | counts twice
 flash-tiled_backward | The return is inside the loop | false | wrong order
-tfm-tie_and_init | The tied tensor is detached | false | factor
+tfm-tie_and_init | The head is detached | false | factor
 rope-permute_weights | The heads are an axis of the result | false\
  | off by one
 cache-attention_cost | Only the arithmetic takes time | true\
