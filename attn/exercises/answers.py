@@ -1,7 +1,7 @@
 """Tell which text is the answer of an exercise, in a session and in a file.
 
 The answer is the text of the cell that defined the exercise's name last, in
-the order in which cells ran. A session knows that order (``standing``). A file
+the order in which cells ran. A session has that order (``standing``). A file
 has what its last check noted in its card; without that, the last cell counts.
 """
 
@@ -21,7 +21,7 @@ from attn.exercises import cells, sources
 NOT_STARTED = "not started"
 #: What a file says of an answer that its last check refused unjudged.
 REFUSED = "its last check did not judge it: run its cell, and check it again"
-_DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 #: What measures a cell, or captures what it prints. Other magics of a cell
 #: run no Python of the notebook's.
 TIMERS = re.compile(r"\A(?:[ \t]*\n|[ \t]*%%(?:time|capture)\b.*\n?)+")
@@ -67,6 +67,15 @@ def defines(name: str, text: str, raised: Iterable[Any]) -> bool:
     )
 
 
+@cache
+def handed_out(key: str) -> dict[str, str | None]:
+    """Return the digests of a chapter's cells, with their exercises."""
+    every: dict[str, str | None] = {digest(""): None}
+    for cell in sources.notebook(key)["cells"]:
+        every[digest("".join(cell["source"]))] = cells.exercise_id(cell)
+    return every
+
+
 def is_stub(cell: Any, exercise: str) -> bool:
     """Return whether a notebook's cell is an exercise as it was handed out.
 
@@ -77,7 +86,7 @@ def is_stub(cell: Any, exercise: str) -> bool:
 
 
 class Note(NamedTuple):
-    """What a check's card notes of the text that it spoke of.
+    """The note of a check, in its card, on the text that it spoke of.
 
     Args:
         exercise: that was checked.
@@ -174,39 +183,36 @@ def _end(exercise: str, at: int, cells: Mapping[int, str]) -> int:
     key, _, name = exercise.partition("-")
     sets = rf"^[ \t]*(?:{name}\.\w[\w.]*\s*=(?!=)|setattr\(\s*{name}\b)"
     used = {*re.findall(r"\w+", cells[at])} - {*sources.names(key)}
-    known = {x for n in cells if n <= at for x in _DEFINED.findall(cells[n])}
+    known = {x for n in cells if n <= at for x in DEFINED.findall(cells[n])}
     ends = [
         n
         for n, x in cells.items()
         if n > at
         and (
             re.search(sets, x, re.MULTILINE)
-            or {*_DEFINED.findall(x)} & used - known
+            or {*DEFINED.findall(x)} & used - known
         )
     ]
     return max([at, *ends])
 
 
-def in_notebook(
-    parts: Sequence[Any], names: Iterable[str]
-) -> dict[str, Answer]:
-    """Return the answers of exercises among a notebook's code cells.
+def in_notebook(parts: Sequence[Any], key: str) -> dict[str, Answer]:
+    """Return the answers of a chapter among a notebook's code cells.
 
     Args:
         parts: the cells, as nbformat reads them.
-        names: of the exercises.
+        key: of the chapter.
     """
     texts = {n: x["source"] for n, x in enumerate(parts)}
+    given = handed_out(key)
+    stubs = [
+        n
+        for n, x in enumerate(parts)
+        if (text := digest(texts[n])) in given or text == cells.stub_digest(x)
+    ]
     noted = [x for part in parts for x in notes(part["outputs"])]
-    return {
-        name: answer(
-            name,
-            texts,
-            [n for n, x in enumerate(parts) if is_stub(x, name)],
-            noted,
-        )
-        for name in names
-    }
+    names = [f"{key}-{x}" for x in sources.names(key)]
+    return {x: answer(x, texts, stubs, noted) for x in names}
 
 
 def order(parts: Sequence[Any], found: Mapping[str, Answer]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Keep answers that stand no longer as files beside the notebooks."""
+"""Keep answers that no longer count, as files beside the notebooks."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from attn.exercises.answers import NOT_STARTED, binds, digest
 from attn.exercises.place import place
 from attn.exercises.standing import Run, Standing
 
-#: What is said in place of a verdict: that of before stands, or none is made.
+#: The words for no new verdict: that of before counts, or there is none.
 FIRST, UNJUDGED = "run your cell first", "not judged"
 _NEXT = {
     "": "",
@@ -33,7 +33,7 @@ _void: dict[str, int] = {}
 
 
 class Found(NamedTuple):
-    """What a check finds of an answer before it judges.
+    """The state of an answer, before a check judges it.
 
     Args:
         text: that a verdict is about; empty if it is not known.

@@ -42,7 +42,7 @@ class Run:
 
 
 class Standing:
-    """The answer of an exercise, as it stands after some runs.
+    """The answer of an exercise after some runs of cells.
 
     Args:
         name: that the exercise defines.
@@ -82,7 +82,7 @@ class Standing:
 
     @property
     def trouble(self) -> str:
-        """Why what is defined is not what the answer's cell says."""
+        """The reason why what is defined is not what its cell says."""
         name, run, failed = self.name, self.run, self.failed
         if failed and failed.error:
             older = "; what is defined is older" if run else ""

@@ -1,8 +1,8 @@
 """Add up what the checks of a notebook say: a plugin of pytest.
 
 ``pytest --nbval notebooks/`` runs every cell. A check cell passes when its
-check says ✓, whatever the notebook stores; it runs where the answer stands,
-which may be below. The points are printed, and JUnit has them. Only notebooks
+check says ✓, whatever the notebook stores; it runs below the answer, wherever
+that is. The points are printed, and JUnit has them. Only notebooks
 with exercises of the book are touched. A learner's code shares its kernel with
 the check: a score is information, and no proof.
 """
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         notice_dead_kernels()
         own = [items[n] for n in places]
         parts = [x.cell for x in own]
-        found = answers.in_notebook(parts, place.points(key))
+        found = answers.in_notebook(parts, key)
         for n, m in zip(places, answers.order(parts, found), strict=True):
             items[n] = own[m]
             _prepare(own[m], key, found)

@@ -123,6 +123,7 @@ class FrontEnd:
         self.manager.restart_kernel(now=True)
         self.client.wait_for_ready()
         self.run("imports")
+        self.ask("keep(0, with_files=False)")
 
     def new_kernel(self):
         """Have the kernel forget the exercise: as after a restart."""
@@ -195,9 +196,11 @@ FILES = Path(".attn/progress.json"), Path("mine.ipynb")
 _kept = {}
 
 
-def keep(number):
+def keep(number, with_files=True):
     files = {
-        x: (x.read_bytes(), x.stat().st_mtime_ns) for x in FILES if x.exists()
+        x: (x.read_bytes(), x.stat().st_mtime_ns)
+        for x in FILES
+        if with_files and x.exists()
     }
     kernel = [*ran._runs], {**ran._void}, {**session._last}
     _kept[number] = *kernel, ran._shell.user_ns.get(NAME), files

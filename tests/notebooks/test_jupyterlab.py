@@ -37,6 +37,7 @@ MYST = re.compile(r"\{(?:cite|term|ref|numref)\}|:::|\([\w-]+\)=")
 # Every cell's state: a cell that is out of sight has no element.
 CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(c => ({
     id: c.model.id, code: c.model.type === "code",
+    source: c.model.sharedModel.getSource(),
     ran: c.model.executionCount,
     tags: c.model.getMetadata("tags") ?? [],
     failed: (c.model.outputs?.toJSON() ?? []).some(
@@ -291,7 +292,7 @@ def everything_runs(learner):
     code = [x for x in learner.tab.evaluate(CELLS) if x["code"]]
     failed = [x for x in code if x["failed"]]
     assert [x for x in failed if "raises-exception" not in x["tags"]] == []
-    assert sum(x["said"].startswith("✗ ") for x in code) == 6
+    assert sum(x["said"].startswith("· ") for x in code) == 6
 
 
 def an_exercise_is_answered(learner, stub, check):
@@ -301,6 +302,11 @@ def an_exercise_is_answered(learner, stub, check):
     again = learner.runs(check)
     assert "Last time" in again and len(again) < len(first)
     learner.sees(check, "run your cell first")
+    learner.types(stub, RIGHT + "(")
+    assert "SyntaxError (line 2)" in learner.runs(check)
+    learner.types(stub, 'reset("mask-causal")')
+    assert "not started" in learner.runs(check)
+    assert "# YOUR CODE HERE" in learner.cell(stub)["source"]
     learner.types(stub, RIGHT)
     assert learner.runs(check) == "✓ mask-causal  1/1 points"
     learner.sees(check, "✓ right")

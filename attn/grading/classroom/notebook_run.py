@@ -66,12 +66,7 @@ class NotebookRun:
         if again:
             self._left = max(self._left, self._timeout / 6)
             # A helper may be below its use.
-            twice: list[Step] = [*own, *own]
-            for name in again:
-                numbers = self._plan.written.get(name, [0])
-                if numbers[-1] < max(numbers):  # another is below the answer
-                    twice += [x for x in own if x.number == numbers[-1]]
-                twice.append(Judge(name))
+            twice: list[Step] = [*own, *own, *map(Judge, again)]
             better = self._run(twice, helped=False)
             graded = better | graded
             graded |= {x: y for x, y in better.items() if y[1].passed}
@@ -176,7 +171,9 @@ class NotebookRun:
 
     def _may_gain(self, name: str, verdict: Verdict) -> bool:
         """Return whether later cells may complete an answer."""
-        if verdict.passed or name in self._plan.settled:
+        numbers = self._plan.written.get(name, [0])
+        is_last = numbers[-1] == max(numbers)  # else another would be judged
+        if verdict.passed or name in self._plan.settled or not is_last:
             return False
         if "NameError" in verdict.message:
             return True

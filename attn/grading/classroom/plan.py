@@ -10,10 +10,10 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import PurePath
 
-from attn.exercises import APPENDICES, CHAPTERS, answers, cells, sources
+from attn.exercises import APPENDICES, CHAPTERS, answers
 from attn.exercises.place import points as points
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.classroom import reading
@@ -21,7 +21,6 @@ from attn.grading.classroom.reading import Cell, Unreadable
 from attn.grading.classroom.submissions import Submission
 
 _CHECK = re.compile(r"check\(\s*(['\"])(?P<id>[\w-]+)\1\s*\)[\s;]*(?:#.*)?")
-_DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,8 @@ def planned(
     own, stubs = {}, {}
     for n, cell in code.items():
         digest = answers.digest(cell.source)
-        if digest in _handed_out(key) or digest == cell.stub:
-            stubs[n] = cell.exercise or _handed_out(key).get(digest)
+        if digest in answers.handed_out(key) or digest == cell.stub:
+            stubs[n] = cell.exercise or answers.handed_out(key).get(digest)
         else:
             own[n] = cell
     texts = {n: x.source for n, x in code.items()}
@@ -202,22 +201,12 @@ def python_of(source: str) -> tuple[str, list[ast.stmt]]:
         return "", []
 
 
-@cache
-def _handed_out(key: str) -> dict[str, str | None]:
-    """Return the digests of a chapter's cells, with their exercises."""
-    every: dict[str, str | None] = {answers.digest(""): None}
-    for cell in sources.notebook(key)["cells"]:
-        digest = answers.digest("".join(cell["source"]))
-        every[digest] = cells.exercise_id(cell)
-    return every
-
-
 def _chapter_of(document: list[Cell], name: str) -> str:
     """Tell the chapter: by ids, by the file's name, by what is defined."""
     marked = {x.exercise for x in document}
     code = "\n".join(x.source for x in document if x.kind == "code")
     is_chapter = PurePath(name).stem not in APPENDICES
-    defined = {*_DEFINED.findall(code)} if is_chapter else {*()}
+    defined = {*answers.DEFINED.findall(code)} if is_chapter else {*()}
     path = re.sub(r"[\W_]+", "_", name.lower())
 
     def evidence(key: str) -> tuple[int, ...]:

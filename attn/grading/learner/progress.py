@@ -1,7 +1,7 @@
 """Keep a learner's progress, and show it with the next step.
 
 ``.attn/progress.json`` beside the notebooks has an entry for each exercise:
-the verdict of the answer that stands. The text of an answer that was reset, or
+the verdict of the answer that counts. The text of an answer that was reset, or
 that was right before a wrong one, is in ``kept answers/``, which a file
 browser shows. Nothing is written under pytest, nor under nbgrader.
 """
@@ -72,10 +72,10 @@ def update(exercise_id: str, **entry: Any) -> None:
 
 
 def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
-    """Store the verdict of the answer that stands.
+    """Store the verdict of the answer that counts.
 
     What is not judged, or not written, is no attempt. A right answer that
-    stands no longer is kept as a file.
+    no longer counts is kept as a file.
 
     Args:
         exercise_id: the exercise.
@@ -104,7 +104,7 @@ def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
 
 
 def was_right(exercise_id: str) -> list[str]:
-    """Return a sentence on a right answer that stands no longer."""
+    """Return a sentence on a right answer that no longer counts."""
     entry = load().get(exercise_id, {})
     if not entry.get("right"):
         return []
@@ -113,7 +113,7 @@ def was_right(exercise_id: str) -> list[str]:
 
 
 def noted(exercise_id: str) -> Note | None:
-    """Return what a check's card notes of the answer that stands."""
+    """Return what a check's card notes of the answer that counts."""
     entry = load().get(exercise_id, {})
     if not entry.get("text"):
         return None
@@ -152,10 +152,11 @@ class Row:
     @property
     def facts(self) -> list[str]:
         """Return points, and how often it was checked, with how many hints."""
-        fields = ("attempts", "checks: "), ("hints", "hints: ")
+        fields = [("attempts", "checks: "), ("hints", "hints: ")]
+        fields += [] if self.last else [("right", "right on ")]
         return [f"{self.points}/{self.exercise.points}"] + [
             f"{label}{self.entry[field]}"
-            for field, label in (*fields, ("right", "right on "))
+            for field, label in fields
             if self.entry.get(field)
         ]
 
@@ -167,7 +168,9 @@ class Row:
     @property
     def last(self) -> str:
         """Return what was wrong at the last check of an open exercise."""
-        return "" if self.is_done else str(self.entry.get("last") or "")
+        said = "" if self.is_done else str(self.entry.get("last") or "")
+        right = self.entry.get("right") if said else None
+        return f"{said} (right on {right})" if right else said
 
 
 class Points:

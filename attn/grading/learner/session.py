@@ -51,34 +51,21 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    name, is_own, found = exercise.name, answer is None, None
+    is_own, found, beside = answer is None, None, [_TRIED]
     if is_own:
-        answer = {**frame.f_globals, **frame.f_locals}.get(name)
+        answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
         judged = progress.load().get(exercise.id, {}).get("text", "")
         found = ran.found(exercise.id, frame.f_globals, answer, judged)
-    said, word = (found.said, found.word) if found else ("", "")
-    is_reference = fallback_of(answer) == exercise.id
-    if is_reference and not said:
-        word, last = ran.FIRST, _last.get(exercise.id, Verdict(False)).message
-        said = (
-            f"{name} is still the reference that was put in place of your "
-            "answer: run your own cell first."
-        )
-        said += f"\nLast time: {last.splitlines()[0].strip()}" if last else ""
-    elif answer is None and not said:
-        word, said = ran.FIRST, f"{name} is not defined: run its cell first."
-    is_judged, is_written = word != ran.UNJUDGED, bool(word)
-    verdict = Verdict(False, said, written=is_written, judged=is_judged)
-    if not said:
-        verdict = _verdict(exercise, answer)
+    unjudged, word = _unjudged(exercise, found, answer)
+    verdict = unjudged or _verdict(exercise, answer)
     if word != ran.FIRST:
         _last.pop(exercise.id, None)
         _last[exercise.id] = verdict
         if is_own:
-            text = found.text if found else ""
-            progress.settle(exercise.id, verdict, text)
-    beside = progress.was_right(exercise.id) if is_own else [_TRIED]
-    beside = [*(found.beside if found else ()), *beside]
+            progress.settle(exercise.id, verdict, found.text if found else "")
+    if is_own:
+        beside = [*(found.beside if found else ())]
+        beside += progress.was_right(exercise.id)
     note = progress.noted(exercise.id) if found else None
     if verdict.passed:
         text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
@@ -87,20 +74,41 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     said, calls = verdict.message, list[str]()
     if word != ran.FIRST:
         said, calls = _told(verdict, frame.f_globals)
-    sign, points = "✗" if verdict.written else "·", True
+    sign = "✗" if verdict.written else "·"
     head = f"{exercise.id}  0/{exercise.points} points"
     card = functools.partial(html, "wrong", exercise, verdict, *calls)
     if word:
-        if word == ran.FIRST and not is_reference:  # no points are told
-            sign, head, points = "·", f"{exercise.id}  {word}", False
-        kind = CALM._replace(word=word)
-        card = functools.partial(
-            html, "calm", exercise, kind, said, 0 if points else None
-        )
+        is_open = word == ran.FIRST and fallback_of(answer) != exercise.id
+        if is_open:  # the points of before count
+            sign, head = "·", f"{exercise.id}  {word}"
+        kind, points = CALM._replace(word=word), None if is_open else 0
+        card = functools.partial(html, "calm", exercise, kind, said, points)
     lines = [f"{sign} {head}", *wrapped(said, "  ")]
     _show("\n".join(lines), card, beside, note, wrong=True)
     if is_own:
-        ran.put(name, fallback(exercise), frame.f_globals)
+        ran.put(exercise.name, fallback(exercise), frame.f_globals)
+
+
+def _unjudged(
+    exercise: Exercise, found: ran.Found | None, answer: Any
+) -> tuple[Verdict | None, str]:
+    """Return why an answer is not judged, and the word of its card."""
+    if found and found.said:
+        word, said = found.word, found.said
+        judged, written = word != ran.UNJUDGED, bool(word)
+        return Verdict(False, said, written=written, judged=judged), word
+    if fallback_of(answer) == exercise.id:
+        said = (
+            f"{exercise.name} is still the reference that was put in place of "
+            "your answer: run your own cell first."
+        )
+        if last := _last.get(exercise.id):
+            said += f"\nLast time: {last.message.splitlines()[0].strip()}"
+        return Verdict(False, said), ran.FIRST
+    if answer is None:
+        said = f"{exercise.name} is not defined: run its cell first."
+        return Verdict(False, said), ran.FIRST
+    return None, ""
 
 
 def why(exercise_id: str = "") -> None:

@@ -100,15 +100,11 @@ def test_the_time_of_other_threads_does_not_count():
             thread.join()
 
 
-def test_a_loop_that_gets_half_a_processor_is_stopped_at_the_limit(
-    monkeypatch,
-):
-    """Of a check; a slow machine gives it more time, and so does a grade."""
+def test_the_clock_on_the_wall_stops_what_a_learner_waits_for(monkeypatch):
+    """A slow machine gives it more time, and so does a grade."""
     for share, part, stops in ((0.3, 0.5, 1), (1, 0.5, 2), (0.3, 0.1, 3)):
-        ticks = iter([(part * x / 10, x / 10) for x in range(200)])
-        monkeypatch.setattr(
-            clock_file, "_now", lambda ticks=ticks: next(ticks)
-        )
+        ticks = ((part * x / 10, x / 10) for x in range(200))
+        monkeypatch.setattr(clock_file, "_now", ticks.__next__)
         clock = Clock(1.0, share=share)
         clock._last = clock_file._now()
         with pytest.raises(OutOfTime):

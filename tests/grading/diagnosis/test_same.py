@@ -101,7 +101,8 @@ def test_reworded_messages_leave_a_diagnosis_as_it_is(
     assert any(x.name for x in plain)
 
 
-SOME = [("pos-alibi_bias", "The distance is squared")]
+SQUARED = "The distance is squared, or its logarithm is taken, edit 1"
+SOME = [("pos-alibi_bias", SQUARED)]
 EVERY = [
     *SOME,
     ("sdp-attention_loops", "Every key has the weight 1"),
