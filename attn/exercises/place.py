@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from functools import cache
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import checked_id, exercise_id
 from attn.exercises.cells import points as cell_points
 
+#: The lines around a cell's outputs, as nbformat writes them.
+_OUTPUTS, _END = b'\n   "outputs": [\n', b"\n   ],\n"
 _TITLE = re.compile(r"^# (.+)$", re.M)
 _HEADING = re.compile(r"^#{1,4} (.+)$", re.M)
 _EXERCISE = re.compile(r"^### Exercise: (.+)$", re.M)
@@ -29,10 +32,11 @@ class Place(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A chapter's title, and the places of its exercises by their ids."""
+    """A chapter's title; places and points of its exercises by their ids."""
 
     title: str
     places: dict[str, Place]
+    points: dict[str, int]
 
 
 def place(exercise: str) -> Place:
@@ -59,10 +63,9 @@ def undefined(exercise: str, error: str) -> dict[str, str] | None:
     return None
 
 
-@cache
 def points(key: str) -> dict[str, int]:
     """Return what each exercise of a chapter is worth, in its order."""
-    return cell_points({"cells": _cells(key)})
+    return chapter(key).points
 
 
 def key_of(notebook: Any) -> str:
@@ -87,9 +90,16 @@ def _defined(source: str) -> set[str]:
 
 
 def _cells(key: str) -> list[dict[str, Any]]:
-    """Return a chapter's cells; none, where the file is damaged."""
+    """Return a chapter's cells, none where the file is damaged.
+
+    They are without outputs, which are most of a file.
+    """
     try:
-        return sources.notebook(key)["cells"]
+        first, *others = (
+            sources.notebook_path(key).read_bytes().split(_OUTPUTS)
+        )
+        after = (_END[1:] + x.partition(_END)[2] for x in others)
+        return json.loads(_OUTPUTS.join([first, *after]))["cells"]
     except (OSError, ValueError, LookupError):
         return []
 
@@ -99,7 +109,8 @@ def chapter(key: str) -> Chapter:
     """Read a chapter; what a damaged file lacks goes by its file's name."""
     stem = CHAPTERS[key]
     title, heading, places = stem, "", {}
-    for cell in _cells(key):
+    cells = _cells(key)
+    for cell in cells:
         if name := exercise_id(cell):
             link = f"{stem}.ipynb#cell-id={cell['id']}"
             places[name] = Place(heading or name, link)
@@ -110,4 +121,4 @@ def chapter(key: str) -> Chapter:
             headings = _EXERCISE.findall(source)
             heading = headings[-1] if headings else heading
             heading = heading[:1].upper() + heading[1:]
-    return Chapter(title, places)
+    return Chapter(title, places, cell_points({"cells": cells}))

@@ -134,9 +134,9 @@ def goal(
     )
 
 
-def html(name: str, *about: Any, **more: Any) -> str:
-    """Return a card: a macro of ``cards.html``, by its name, filled in."""
-    macros = templates().get_template("cards.html").module
+def html(name: str, *about: Any, page: str = "cards.html", **more: Any) -> str:
+    """Return a card: a macro of a page, by its name, filled in."""
+    macros = templates().get_template(page).module
     return str(getattr(macros, name)(*about, **more))
 
 

@@ -13,12 +13,12 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attn.data.files import write
 from attn.exercises import CHAPTERS, kept, place
 from attn.exercises.answers import Note, digest
-from attn.exercises.spec import Exercise, chapter
+from attn.exercises.spec import chapter
 from attn.exercises.wrapping import wrapped
 from attn.grading.learner import cards
 
@@ -120,11 +120,18 @@ def noted(exercise_id: str) -> Note | None:
     return Note(exercise_id, entry["text"], entry["refused"], time.time())
 
 
+class Task(NamedTuple):
+    """What a row needs of an exercise, which imports more."""
+
+    id: str
+    points: int
+
+
 @dataclass(frozen=True)
 class Row:
     """An exercise, and how far the learner has come with it."""
 
-    exercise: Exercise
+    exercise: Task
     stem: str
     entry: dict[str, Any]
 
@@ -199,8 +206,10 @@ class ChapterProgress(Points):
     def __init__(self, key: str, entries: Entries) -> None:
         self.number = [*CHAPTERS].index(key) + 1
         self.title, self.stem = place.chapter(key).title, CHAPTERS[key]
+        worth = place.points(key) or {x.id: x.points for x in chapter(key)}
         self.rows = [
-            Row(x, self.stem, entries.get(x.id, {})) for x in chapter(key)
+            Row(Task(*task), self.stem, entries.get(task[0], {}))
+            for task in worth.items()
         ]
 
     def after(self, name: str) -> Row | None:
@@ -263,4 +272,4 @@ class Progress(Points):
         return "\n".join([*lines, end])
 
     def _repr_html_(self) -> str:
-        return cards.html("progress", self)
+        return cards.html("progress", self, page="progress.html")
