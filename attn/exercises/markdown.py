@@ -40,7 +40,7 @@ CODE = re.compile(
 )
 """Code in a sentence, which needs no marks: calls, and names of variables."""
 _MARKED = re.compile(
-    r"(?P<ticks>`+)(?P<code>.+?)(?P=ticks)"
+    r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?P=ticks)"
     r"|(?<![\w*])\*(?P<em>\w|\w[^*`]*\w)\*(?![\w*])"
 )
 
@@ -125,7 +125,7 @@ def _entries(text: str, place: str) -> list[Entry]:
 
 def marked(text: str) -> str:
     """Put the marks of Markdown around the code in a sentence."""
-    parts = re.split(r"(`+.+?`+)", text)
+    parts = re.split(r"(`[^`]*`)", text)
     parts[::2] = [CODE.sub(r"`\g<0>`", x) for x in parts[::2]]
     return "".join(parts)
 
