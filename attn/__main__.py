@@ -102,6 +102,8 @@ def _lab(args: argparse.Namespace) -> int:
         return 1
     command = [sys.executable, "-m", "jupyterlab", f"--port={args.port}"]
     command += _STAY_INSIDE
+    ours = _SETTINGS / "labextensions"
+    command.append(f"--LabApp.extra_labextensions_path={ours}")
     command.append(f"--LabApp.default_url=/lab/tree/{start_page.NAME}")
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
         command.append("--allow-root")
@@ -110,7 +112,12 @@ def _lab(args: argparse.Namespace) -> int:
     return subprocess.run(
         command,
         cwd=args.folder,
-        env={**os.environ, "JUPYTER_CONFIG_PATH": known},
+        env={
+            "ATTN_PYTHONSTARTUP": os.environ.get("PYTHONSTARTUP", ""),
+            **os.environ,
+            "JUPYTER_CONFIG_PATH": known,
+            "PYTHONSTARTUP": str(_SETTINGS / "startup.py"),
+        },
         check=False,
     ).returncode
 

@@ -31,6 +31,11 @@ def checked_id(cell: Any) -> str | None:
     return about.get("grade_id", "").removeprefix(CHECK) or None
 
 
+def stub_digest(cell: Any) -> str | None:
+    """Return the digest of what was handed out in this cell."""
+    return cell["metadata"].get("attn", {}).get("stub")
+
+
 def points(notebook: Any) -> dict[str, int]:
     """Return the points of each exercise that the notebook checks."""
     return {
@@ -65,12 +70,18 @@ def without_check_outputs(notebook: Any) -> Any:
 
 
 def as_printed(cell: Any) -> None:
-    """Put its text in place of each of a learner's cards below a cell."""
-    for output in cell.get("outputs", []):
-        if stream := output.get("metadata", {}).get("attn", {}).get("stream"):
+    """Put its text in place of each of a learner's cards below a cell.
+
+    A card without a stream is what lab said: it is no part of a result.
+    """
+    for output in [*cell.get("outputs", [])]:
+        stream = output.get("metadata", {}).get("attn", {}).get("stream")
+        if stream:
             text = output["data"]["text/plain"] + "\n"
             output.clear()
             output.update(output_type="stream", name=stream, text=text)
+        elif stream == "":
+            cell["outputs"].remove(output)
 
 
 def _metadata(cell: Any) -> Any:

@@ -11,18 +11,19 @@ from attn.exercises import edits, sources
 
 
 @cache
-def chapter_changes(key: str) -> dict[str, list[tuple[str, str, str]]]:
+def chapter_changes(key: str) -> dict[str, list[tuple[str, str, list[str]]]]:
     """Return the changes of all mistakes in each exercise of a chapter."""
     return {x: changes(f"{key}-{x}") for x in sources.names(key)}
 
 
-def changes(exercise_id: str) -> list[tuple[str, str, str]]:
-    """Return the name, the explanation and the diff of every mistake."""
+def changes(exercise_id: str) -> list[tuple[str, str, list[str]]]:
+    """Return the name, the explanation and the diffs of every mistake."""
     right = sources.solution(exercise_id)
-    return [
-        (name, why, diff(right, edits.edited(right, code, name)))
-        for name, code, why in sources.text(exercise_id).mistakes
-    ]
+    found = []
+    for entry in sources.text(exercise_id).mistakes:
+        wrong = (edits.edited(right, y, x) for x, y in entry.labelled())
+        found.append((entry.name, entry.why, [diff(right, x) for x in wrong]))
+    return found
 
 
 def diff(right: str, wrong: str) -> str:

@@ -38,9 +38,10 @@ class Variant:
     Args:
         name: the heading.
         code: the edit.
-        place: file and heading, for error messages.
+        place: file and label, for error messages.
         solution: the source of the solution.
         namespace: returns the names that a chapter has defined by then.
+        why: of a mistake, a paragraph that explains it and ends in a question.
     """
 
     name: str
@@ -48,7 +49,13 @@ class Variant:
     place: str
     solution: str
     namespace: Callable[[], Mapping[str, Any]]
+    why: str = ""
     module: ClassVar[str] = __name__  # of what the edited source defines
+
+    @property
+    def label(self) -> str:
+        """The name; with the edit's number, where several share the name."""
+        return self.place.rpartition(".md: ")[2]
 
     @property
     def source(self) -> str:

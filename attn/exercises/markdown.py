@@ -2,8 +2,9 @@
 
 It holds the effort, three hints, the mistakes, and right answers in other
 styles: the latter two as edits of the solution (``edits.py``), each below its
-name. A paragraph below a mistake explains it. A line that is only a link to a
-file of the same folder is replaced by that file, which two exercises share.
+name. A paragraph below a mistake explains it, and may explain several edits,
+with a line ``or`` between them. A line that is only a link to a file of the
+same folder is replaced by that file, which two exercises share.
 Nothing here needs torch.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -49,8 +51,14 @@ class Entry(NamedTuple):
     """A mistake, or a right answer, as the file has it."""
 
     name: str
-    code: str  # without its indentation
+    edits: tuple[str, ...]  # without indentation
     why: str
+
+    def labelled(self) -> Iterator[tuple[str, str]]:
+        """Yield a label and an edit: of several, the label has a number."""
+        for i, code in enumerate(self.edits, 1):
+            number = f", edit {i}" if len(self.edits) > 1 else ""
+            yield self.name + number, code
 
 
 class Text(NamedTuple):
@@ -66,7 +74,7 @@ def read(path: Path) -> Text:
     """Read all parts.
 
     Raises:
-        EditError: a part is missing or unknown, or two entries share a name.
+        EditError: a part is missing or unknown, or an entry is malformed.
     """
     place = f"{path.parent.name}/{path.name}"
 
@@ -90,16 +98,13 @@ def read(path: Path) -> Text:
             f"{place}: a hint must be one line that begins with its number; "
             f"got\n{odd[0]}"
         )
-    mistakes, right_answers = (_entries(x, place) for x in parts.groups()[2:])
-    if unexplained := [x.name for x in mistakes if not x.why]:
-        raise EditError(
-            f"{place}: ## {unexplained[0]}: a mistake must have an explanation"
-        )
     numbered = tuple(x.partition(". ")[2] for x in hints)
+    mistakes = _entries(parts[3], place, are_right=False)
+    right_answers = _entries(parts[4], place, are_right=True)
     return Text(parts[1], numbered, mistakes, right_answers)
 
 
-def _entries(text: str, place: str) -> list[Entry]:
+def _entries(text: str, place: str, are_right: bool) -> list[Entry]:
     """Split a section at its headings."""
     lost, *parts = re.split(r"^## ", text, flags=re.M)
     if lost.strip():
@@ -109,18 +114,30 @@ def _entries(text: str, place: str) -> list[Entry]:
         )
     entries: dict[str, Entry] = {}
     for part in parts:
-        name, *lines = part.splitlines()
-        code = [line[4:] for line in lines if line.startswith("    ")]
-        why = " ".join(x for x in lines if not x.startswith("    "))
-        name, why = name.strip(), " ".join(why.split())
-        if not (name and code):
-            raise EditError(
-                f"{place}: ## {name}: an entry must have a name and code"
-            )
-        if name in entries:
-            raise EditError(f"{place}: ## {name}: two entries share this name")
-        entries[name] = Entry(name, "\n".join(code), why)
+        name, _, below = part.partition("\n")
+        name, pieces = name.strip(), re.split(r"(?m)^or[ \t]*$", below)
+        codes, texts = zip(*map(_code_and_text, pieces), strict=True)
+        faults = {
+            "an entry must have a name and code": not (name and any(codes)),
+            "a right answer must be one edit": are_right and codes[1:],
+            "a line 'or' must be between two edits": not all(codes),
+            "the explanation must be below all edits": any(texts[:-1]),
+            "its edits must differ": len({*codes}) < len(codes),
+            "a mistake must have an explanation": not (are_right or texts[-1]),
+            "two entries share this name": name in entries,
+        }
+        for fault in (x for x, is_there in faults.items() if is_there):
+            raise EditError(f"{place}: ## {name}: {fault}")
+        entries[name] = Entry(name, codes, texts[-1])
     return [*entries.values()]
+
+
+def _code_and_text(piece: str) -> tuple[str, str]:
+    """Return the indented lines, and the others as one."""
+    lines = piece.splitlines()
+    code = [line[4:] for line in lines if line.startswith("    ")]
+    text = " ".join(x for x in lines if not x.startswith("    "))
+    return "\n".join(code), " ".join(text.split())
 
 
 def marked(text: str) -> str:

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from attn.exercises import CHAPTERS, sources
-from attn.exercises.cells import exercise_id
+from attn.exercises.cells import checked_id, exercise_id
+from attn.exercises.cells import points as cell_points
 
 _TITLE = re.compile(r"^# (.+)$", re.M)
 _HEADING = re.compile(r"^#{1,4} (.+)$", re.M)
@@ -56,6 +57,22 @@ def undefined(exercise: str, error: str) -> dict[str, str] | None:
             heading = heading.replace("`", "")
             return {"name": missing[1], "heading": heading}
     return None
+
+
+@cache
+def points(key: str) -> dict[str, int]:
+    """Return what each exercise of a chapter is worth, in its order."""
+    return cell_points({"cells": _cells(key)})
+
+
+def key_of(notebook: Any) -> str:
+    """Return the chapter of the first exercise of the book in a notebook."""
+    for cell in notebook["cells"]:
+        name = checked_id(cell) or exercise_id(cell) or ""
+        key = name.partition("-")[0]
+        if key in CHAPTERS and name in points(key):
+            return key
+    return ""
 
 
 def _defined(source: str) -> set[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,8 @@ from attn.exercises.edits import Variant
 from attn.exercises.kernel import form_of
 from attn.exercises.markdown import Entry
 from attn.exercises.mistakes import Mistake
+
+Kind = TypeVar("Kind", bound=Variant)
 
 
 @dataclass(frozen=True)
@@ -132,26 +134,21 @@ class Exercise:
 
     @cached_property
     def mistakes(self) -> list[Mistake]:
-        """The known wrong answers, in the order of their file."""
-        entries = sources.text(self.id).mistakes
-        return [Mistake(**self._edit(x), why=x.why) for x in entries]
+        """The known wrong answers, one an edit, in the order of their file."""
+        return [*self._edits(Mistake, sources.text(self.id).mistakes)]
 
     @cached_property
     def equivalents(self) -> list[Variant]:
         """Right answers in other styles, in the order of their file."""
-        entries = sources.text(self.id).right_answers
-        return [Variant(**self._edit(x)) for x in entries]
+        return [*self._edits(Variant, sources.text(self.id).right_answers)]
 
-    def _edit(self, entry: Entry) -> dict[str, Any]:
-        """Return what a mistake and a right answer have in common."""
-        file = f"{self.id.replace('-', '/', 1)}.md"
-        return {
-            "name": entry.name,
-            "code": entry.code,
-            "place": f"{file}: {entry.name}",
-            "solution": sources.solution(self.id),
-            "namespace": self.namespace,
-        }
+    def _edits(self, kind: type[Kind], entries: list[Entry]) -> Iterator[Kind]:
+        """Yield a mistake, or a right answer, for each edit of entries."""
+        right, file = sources.solution(self.id), self.id.replace("-", "/", 1)
+        for x in entries:
+            for label, code in x.labelled():
+                place = f"{file}.md: {label}"
+                yield kind(x.name, code, place, right, self.namespace, x.why)
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from attn.grading.learner.cards import goal
     from attn.grading.learner.case import case
     from attn.grading.learner.progress import progress
-    from attn.grading.learner.session import check, hint, reset, solution, why
+    from attn.grading.learner.reset import reset
+    from attn.grading.learner.session import check, hint, solution, why
     from attn.grading.learner.start_page import start
 
 __all__ = [
@@ -24,14 +25,20 @@ __all__ = [
     "why",
 ]
 
-_HOMES = {"case": "case", "goal": "cards", "progress": "progress"}
-_HOMES |= {"start": "start_page"}
+_HOMES = {
+    "case": "case",
+    "goal": "cards",
+    "progress": "progress",
+    "reset": "reset",
+    "start": "start_page",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         home = f"attn.grading.learner.{_HOMES.get(name, 'session')}"
         try:
+            import_module("attn.exercises.ran").watch()
             return getattr(import_module(home), name)
         except ModuleNotFoundError as error:
             if (error.name or "attn").partition(".")[0] == "attn":

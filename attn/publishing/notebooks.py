@@ -1,7 +1,6 @@
 """Refresh the chapters: stubs, the solved run, stored outputs, drift."""
 
 import copy
-import hashlib
 import os
 import re
 import subprocess
@@ -16,7 +15,9 @@ from typing import Any
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, sources
-from attn.exercises.cells import checked_id, exercise_id
+from attn.exercises.answers import digest as digest
+from attn.exercises.answers import is_stub
+from attn.exercises.cells import checked_id, exercise_id, stub_digest
 from attn.publishing import stored_drawings
 
 _CELL_TIMEOUT = 120  # seconds
@@ -67,20 +68,15 @@ def solved(notebook: Any) -> Any:
 def edited_stubs(notebook: Any) -> list[str]:
     """Return the exercises whose cell holds a learner's work.
 
-    Such a cell is neither today's stub nor an older one, whose digest the
-    cell keeps: an old stub is to be renewed, a learner's work is not.
+    An old stub is to be renewed, a learner's work is not.
     """
-    edited = []
-    for cell in notebook.cells:
-        if not (name := exercise_id(cell)) or not cell.source.strip():
-            continue
-        stubs = (
-            cell.metadata.get("attn", {}).get("stub"),
-            digest(sources.stub(name)),
-        )
-        if digest(cell.source) not in stubs:
-            edited.append(name)
-    return edited
+    return [
+        name
+        for x in notebook.cells
+        if (name := exercise_id(x))
+        and x.source.strip()
+        and not is_stub(x, name)
+    ]
 
 
 def refresh(path: Path) -> None:
@@ -176,9 +172,7 @@ def drift(path: Path) -> Iterator[str]:
             seen.append(name)
             if cell.source != sources.stub(name):
                 yield f"{name}: the stub is not the one that solutions/ gives"
-            if cell.metadata.get("attn", {}).get("stub") != digest(
-                cell.source
-            ):
+            if stub_digest(cell) != digest(cell.source):
                 yield f"{name}: the stub's digest is old"
         if name := checked_id(cell):
             if seen[-1:] != [name]:
@@ -190,9 +184,3 @@ def drift(path: Path) -> Iterator[str]:
     yield from stored_drawings.drift(notebook.cells, path, digest)
     if not seen:
         yield f"{path.name} has no exercise"
-
-
-def digest(source: str) -> str:
-    """Hash a source, without its trailing blanks."""
-    text = "\n".join(line.rstrip() for line in source.strip().splitlines())
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

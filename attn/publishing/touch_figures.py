@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # it loads matplotlib
     from attn.plot.touch import TouchFigure
@@ -28,16 +28,3 @@ def touch(name: str) -> TouchFigure:
     script = (folder() / f"{name}.js").read_text("utf-8")
     (title,) = re.findall(r'\btitle: "(.+?)"', script)
     return TouchFigure(name, title)
-
-
-def output_of(name: str) -> dict[str, Any]:
-    """Return what the cell that shows a figure has below it, unrun."""
-    figure = touch(name)
-    return {
-        "output_type": "display_data",
-        "data": {
-            "text/html": figure._repr_html_(),
-            "text/plain": repr(figure),
-        },
-        "metadata": {},
-    }

@@ -15,6 +15,7 @@ from attn.plot import looks
 from attn.plot.labels import spread
 from attn.plot.layout import settle
 from attn.plot.narrow import narrow
+from tests.marks import exhaustive_but
 
 TOGETHER = {name: [0.0, 1.0] for name in "abcd"}
 CURVES = {
@@ -26,6 +27,7 @@ CURVES = {
     ),
     "in a panel": lambda: in_a_panel(),
 }
+QUICK = ["two ends", "logarithmic"]
 
 
 def in_a_panel():
@@ -62,7 +64,7 @@ def leaders(ax):
     ]
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", exhaustive_but(QUICK, CURVES))
 def test_names_of_curves_cover_neither_each_other_nor_the_axes(name):
     for picture in curves(name):
         for ax in picture.axes:
@@ -73,7 +75,7 @@ def test_names_of_curves_cover_neither_each_other_nor_the_axes(name):
             assert all(box.x0 >= edge.x1 for box in names.values())
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", exhaustive_but(QUICK, CURVES))
 def test_a_leader_is_no_curve_and_stays_beside_the_axes(name):
     for picture in curves(name):
         for ax in picture.axes:

@@ -5,6 +5,7 @@ from html import unescape
 
 import pytest
 
+from attn.data.book import root
 from attn.exercises import CHAPTERS, edits, sources
 from attn.exercises.changes import changes
 from book.speed import MEASURED
@@ -45,26 +46,30 @@ def test_a_page_has_every_mistake_of_its_chapter_once(key, book):
     found = dict(zip(sections[::2], sections[1::2], strict=True))
     assert [*found] == sources.names(key)
     for name, html in found.items():
-        kept = [x.name for x in sources.text(f"{key}-{name}").mistakes]
         boxes = re.findall(
             r"<summary>(.+)</summary>\n<p>(.+)</p>\n"
-            r'<div class="highlight-diff([\s\S]+?)</details>',
+            r'(<div class="highlight-diff[\s\S]+?)</details>',
             html,
         )
-        assert kept and [text(x) for x, _, _ in boxes] == kept
+        entries = sources.text(f"{key}-{name}").mistakes
+        assert entries and [text(x) for x, _, _ in boxes] == [
+            x.name for x in entries
+        ]
         assert all("?" in why for _, why, _ in boxes)
-        shown = [re.findall(r'class="g([di])"', diff) for *_, diff in boxes]
-        assert all(shown)
+        for entry, (*_, diffs) in zip(entries, boxes, strict=True):
+            shown = diffs.split('<div class="highlight-diff')[1:]
+            assert len(shown) == len(entry.edits)
+            assert all(re.search(r'class="g[di]"', x) for x in shown)
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_a_diff_makes_the_mistake_of_the_solution(key):
     for name in sources.names(key):
         right = sources.solution(f"{key}-{name}")
-        codes = [x.code for x in sources.text(f"{key}-{name}").mistakes]
-        for code, (title, _, diff) in zip(
-            codes, changes(f"{key}-{name}"), strict=True
-        ):
+        entries = sources.text(f"{key}-{name}").mistakes
+        labelled = [y for x in entries for y in x.labelled()]
+        diffs = [y for *_, x in changes(f"{key}-{name}") for y in x]
+        for (title, code), diff in zip(labelled, diffs, strict=True):
             made = lines(edits.without_docstrings(right))
             at = 0
             for hunk in diff.split("…\n"):
@@ -84,6 +89,14 @@ def test_the_appendix_leads_to_each_exercise(book):
     html = (book / "book" / "mistakes.html").read_text("utf-8")
     links = re.findall(r'<a href="mistakes/(\w+).html#(\w+)"', html)
     assert links == [(x, name) for x in CHAPTERS for name in sources.names(x)]
+
+
+def test_the_appendix_has_the_numbers_of_the_readme(book):
+    html = (book / "book" / "mistakes.html").read_text("utf-8")
+    readme = (root() / "README.md").read_text("utf-8")
+    stated = re.search(r"(\d+) wrong answers .* under (\d+) names", readme)
+    wrong, names = (f"{int(x):,}" for x in stated.groups())
+    assert f"{wrong} wrong answers and give them {names} names" in html
 
 
 def test_the_search_does_not_find_these_pages(book):

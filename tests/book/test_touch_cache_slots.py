@@ -130,7 +130,12 @@ def read_with_caches(window, sinks):
 @pytest.mark.browser
 @pytest.mark.skipif(not smollm.available(), reason=smollm.HOW_TO_INSTALL)
 @pytest.mark.parametrize(
-    ("window", "sinks"), [(4, 0), (4, 1), pytest.param(99, 0, id="all")]
+    ("window", "sinks"),
+    [
+        (4, 1),
+        pytest.param(4, 0, marks=pytest.mark.exhaustive),
+        pytest.param(99, 0, id="all", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_weights_and_words_are_those_of_smollm2_with_caches(
     slots, window, sinks

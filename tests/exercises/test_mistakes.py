@@ -2,8 +2,8 @@
 
 Each fault found here is one that a learner would have met. `make test` judges
 the solution, every second right answer of the list and every twentieth
-mistake, of a kernel half as many; `make test-all` judges all of them, on two
-seeds.
+mistake, of a kernel half as many; `make test-all` judges all of them, half of
+the exercises on another seed, each mistake against a second run of its own.
 """
 
 import re
@@ -29,7 +29,7 @@ from tests.grading.diagnosis.test_refusal import height
 from tests.marks import exhaustive_but
 
 EXERCISES = every_exercise()
-SEEDS = [pytest.param(n, marks=pytest.mark.exhaustive) for n in range(2)]
+SEEDS = {x.id: n % 2 for n, x in enumerate(EXERCISES)}
 
 
 @pytest.fixture(params=EXERCISES, ids=lambda x: x.id)
@@ -37,20 +37,21 @@ def exercise(request):
     return request.param
 
 
-@pytest.mark.parametrize("seed", ["part of 0", *SEEDS])
+@pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
+)
 def test_right_answers_pass_and_wrong_ones_are_named(
-    exercise, seed, record_property
+    exercise, every, record_property
 ):
-    if seed == "part of 0":
+    if every:
+        drawn = Oracle(exercise, SEEDS[exercise.id])
+    else:
         exercise = thinned(exercise)
         drawn = copy(oracle(exercise.id))
         drawn.exercise = exercise
-    else:
-        drawn = Oracle(exercise, seed)
-    result = mutation_score(exercise, again=seed == 1, oracle=drawn)
-    if seed in ("part of 0", 0):
-        record_property("teeth", table([result]).splitlines()[0])
-        record_property("counts", result.counts)
+    result = mutation_score(exercise, again=every, oracle=drawn)
+    record_property("teeth", table([result]).splitlines()[0])
+    record_property("counts", result.counts)
     assert not result.failures, "\n\n".join(result.failures)
     for verdict in result.wrong.values():
         assert 0 < height(verdict.message) <= 14, verdict.message
@@ -58,7 +59,7 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     conditions = {case.condition for case in drawn.cases}
     assert {x.condition for x in result.wrong.values()} <= conditions
     listed = [x.strip() for x in exposures(result).splitlines()]
-    assert {*result.wrong} <= {*listed}
+    assert {x.label for x in result.wrong} <= {*listed}
 
 
 @pytest.mark.exhaustive
@@ -73,10 +74,8 @@ def test_right_answers_pass_on_any_inputs(exercise):
 
 
 def test_there_are_enough_wrong_and_right_answers(exercise):
-    assert len(exercise.mistakes) >= 4
+    assert len({wrong.name for wrong in exercise.mistakes}) >= 4
     assert len(exercise.equivalents) >= 3
-    names = [wrong.name for wrong in exercise.mistakes]
-    assert len(set(names)) == len(names)
 
 
 def test_the_stub_is_reported_as_not_written(exercise):
@@ -85,7 +84,7 @@ def test_the_stub_is_reported_as_not_written(exercise):
     stub = namespace[exercise.name]
     verdict = judge(exercise, stub, oracle=oracle(exercise.id))
     assert not verdict.passed
-    assert "not written yet" in verdict.message
+    assert "not started" in verdict.message
 
 
 def refused(exercise, answer):
@@ -134,13 +133,6 @@ def test_a_broken_solution_is_refused(exercise):
         return ~out if out.dtype == torch.bool else out * 1.01 + 0.01
 
     assert refused(exercise, broken)
-
-
-def test_an_exercise_has_three_hints_that_are_not_the_solution(exercise):
-    hints = sources.hints(exercise.id)
-    assert len(hints) == 3
-    body = sources.solution(exercise.id).splitlines()[-1].strip()
-    assert all(body not in hint for hint in hints)
 
 
 def test_a_stub_fits_the_width_of_the_page(exercise):

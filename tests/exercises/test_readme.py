@@ -17,9 +17,11 @@ def test_the_kill_rate_in_the_readme_is_the_measured_one():
     README must give their number (`make refresh` writes it)."""
     exercises = every_exercise()
     wrong = sum(len(x.mistakes) for x in exercises)
+    names = {(y.name, y.why) for x in exercises for y in x.mistakes}
     right = sum(len(x.equivalents) + 1 for x in exercises)
     line = (
-        f"{wrong} of {wrong} wrong answers caught, {wrong} named; "
+        f"{wrong} of {wrong} wrong answers caught, {wrong} named, under "
+        f"{len(names)} names; "
         f"{right} of {right} right answers accepted**, "
         f"over {len(exercises)} exercises"
     )

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 from attn.data.book import root
+from tests.marks import exhaustive_but
 from tests.processes import run_python
 
 CONFTEST = """
@@ -81,7 +82,10 @@ def project(tmp_path):
     return tested
 
 
-@pytest.mark.parametrize("options", [(), ("--nbval", "-v")])
+NBVAL = ("--nbval", "-v")
+
+
+@pytest.mark.parametrize("options", exhaustive_but([NBVAL], [(), NBVAL]))
 def test_a_project_of_others_is_tested_as_without_attn(options, project):
     """The plugin is on: a project of ours with it is scored."""
     options = (*options, "-p", "no:cacheprovider")

@@ -37,6 +37,7 @@ MYST = re.compile(r"\{(?:cite|term|ref|numref)\}|:::|\([\w-]+\)=")
 # Every cell's state: a cell that is out of sight has no element.
 CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(c => ({
     id: c.model.id, code: c.model.type === "code",
+    source: c.model.sharedModel.getSource(),
     ran: c.model.executionCount,
     tags: c.model.getMetadata("tags") ?? [],
     failed: (c.model.outputs?.toJSON() ?? []).some(
@@ -183,11 +184,17 @@ def places(path):
 
 def test_a_chapter_is_worked_through_and_the_work_is_kept(browser, tmp_path):
     work = tmp_path / "work"
+    names = ("paged_attention", "schedule", "match_prefix")
+    done = {f"serve-{name}": {"passed": "2026-11-22"} for name in names}
+    (work / ".attn").mkdir(parents=True)
+    (work / ".attn" / "progress.json").write_text(json.dumps(done))
     with lab(work, tmp_path / "home") as url:
         stub, check = places(work / CHAPTER)
         it_begins_at_the_start_page(Learner(browser, url, start_page.NAME))
         learner = Learner(browser, url)
         first_look(learner)
+        a_term_leads_to_its_place_in_the_glossary(learner)
+        any_cell_may_be_the_first(learner, stub)
         a_figure_moves_before_anything_has_run(learner)
         everything_runs(learner)
         an_exercise_is_answered(learner, stub, check)
@@ -216,8 +223,31 @@ def first_look(learner):
     assert learner.tab.evaluate(f"{TEXTS}.some({closed})")
 
 
+def a_term_leads_to_its_place_in_the_glossary(learner):
+    """Which is not open yet; and what was only read is not changed."""
+    dirty = """() => [...jupyterapp.shell.widgets("main")].filter(
+        x => x.context.model.dirty).map(x => x.title.label)"""
+    link = learner.tab.locator(f"{SHOWN} a[href*='glossary.md']").last
+    name = link.get_attribute("href").rpartition("#")[2]
+    link.click()
+    place = learner.tab.locator(f"[data-jupyter-id='{name}']")
+    place.wait_for(state="attached")
+    learner.tab.wait_for_timeout(500)
+    assert 0 < place.bounding_box()["y"] < 900
+    assert learner.tab.evaluate(dirty) == []
+    learner.does("application:close")
+    learner.tab.wait_for_function(READY)
+
+
+def any_cell_may_be_the_first(learner, stub):
+    """The imports run before it, and so does check find the stub."""
+    assert "Run this first has run" in learner.runs(stub)
+    assert not learner.cell(stub)["failed"]
+    learner.sees(stub, "it holds the imports of this chapter")
+
+
 def it_begins_at_the_start_page(learner):
-    """Its pictures are there unrun, and the link leads to the chapter."""
+    """Its pictures are there unrun; it leads far down a closed chapter."""
     tab = learner.tab
     assert tab.locator(".attn-start .cards svg").count() > 15
     names = tab.locator(".jp-DirListing-itemText")
@@ -225,10 +255,10 @@ def it_begins_at_the_start_page(learner):
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).length"
     assert names.evaluate_all(cut) <= 1  # the longest
     tab.locator(".attn-start .next a").click()
-    tab.wait_for_function(
-        "() => jupyterapp.shell.currentWidget.title.label"
-        " === '01_why_attention.ipynb'"
-    )
+    tab.wait_for_function(IN_VIEW, arg="x-serve-tree-mask")
+    drawn = "() => jupyterapp.shell.currentWidget.content.widgets.every("
+    tab.wait_for_function(drawn + "x => x.node.isConnected)")
+    assert tab.evaluate(IN_VIEW, "x-serve-tree-mask")
     assert learner.outside == []
     tab.close()
 
@@ -236,7 +266,10 @@ def it_begins_at_the_start_page(learner):
 def a_figure_moves_before_anything_has_run(learner):
     """What is stored is trusted; it follows JupyterLab's theme."""
     learner.tab.evaluate(GO_TO, "touch-mask_workbench")
-    frame = learner.tab.frame_locator("iframe[title='Masks: a workbench']")
+    box = learner.tab.locator("iframe[title='Masks: a workbench']")
+    frame = box.content_frame
+    full = "() => document.documentElement.clientWidth === innerWidth"
+    box.element_handle().content_frame().wait_for_function(full)
     words = frame.locator("[aria-live]").first
     before = words.inner_text()
     frame.get_by_label("causal").uncheck()
@@ -259,7 +292,7 @@ def everything_runs(learner):
     code = [x for x in learner.tab.evaluate(CELLS) if x["code"]]
     failed = [x for x in code if x["failed"]]
     assert [x for x in failed if "raises-exception" not in x["tags"]] == []
-    assert sum(x["said"].startswith("✗ ") for x in code) == 6
+    assert sum(x["said"].startswith("· ") for x in code) == 6
 
 
 def an_exercise_is_answered(learner, stub, check):
@@ -269,6 +302,11 @@ def an_exercise_is_answered(learner, stub, check):
     again = learner.runs(check)
     assert "Last time" in again and len(again) < len(first)
     learner.sees(check, "run your cell first")
+    learner.types(stub, RIGHT + "(")
+    assert "SyntaxError (line 2)" in learner.runs(check)
+    learner.types(stub, 'reset("mask-causal")')
+    assert "not started" in learner.runs(check)
+    assert "# YOUR CODE HERE" in learner.cell(stub)["source"]
     learner.types(stub, RIGHT)
     assert learner.runs(check) == "✓ mask-causal  1/1 points"
     learner.sees(check, "✓ right")

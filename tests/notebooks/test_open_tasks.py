@@ -69,7 +69,7 @@ def test_a_task_has_known_answers_and_ignored_outputs(key):
     assert "goal(" in goals.source
 
 
-@pytest.mark.parametrize("key", exhaustive_but(KEYS[::2], KEYS))
+@pytest.mark.parametrize("key", exhaustive_but(KEYS[1::4], KEYS))
 def test_the_given_start_of_a_task_runs_and_misses_a_goal(key, capsys):
     lines = lines_of(key, None, capsys)
     assert any(line.startswith("·") for line in lines), lines

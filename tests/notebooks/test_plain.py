@@ -99,9 +99,9 @@ def test_no_myst_is_left_in_a_copy(chapter):
 
 
 def test_no_myst_is_left_in_the_glossary():
-    texts = markdown(myst_to_markdown.glossary())
-    assert len(texts) > 30
-    assert [foreign(text) for text in texts] == [[]] * len(texts)
+    text = myst_to_markdown.glossary()
+    assert text.count("\n### <span id=") > 30
+    assert foreign(text) == []
 
 
 def written(text):
@@ -186,7 +186,7 @@ def test_a_parser_is_imported_when_a_copy_is_made_and_not_before():
     """``attn grade`` imports the package, and makes no copy."""
     code = """
 import sys
-from attn.publishing.myst_to_markdown import translation, translate
+from attn.publishing.myst_to_markdown import translation
 from attn.publishing.myst_to_markdown.targets import targets
 assert not {'markdown_it', 'pybtex'} & set(sys.modules)
 translation.to_markdown(":::{dropdown} a\\nb\\n:::", targets())
@@ -253,9 +253,10 @@ def test_a_term_says_what_it_means_and_leads_to_the_glossary():
     copied = to_markdown("# It {term}`decodes <decode>`s", targets())
     assert foreign(copied) == []
     [link] = links(copied)
-    ids = {cell["id"] for cell in myst_to_markdown.glossary()["cells"]}
-    file, _, cell = link.attrs["href"].partition("#cell-id=")
-    assert (file, cell in ids) == ("glossary.ipynb", True)
+    file, _, name = link.attrs["href"].partition("#")
+    assert file == "glossary.md"
+    at = f'### <span id="{name}"></span>decode\n\nTo generate'
+    assert at in myst_to_markdown.glossary()
     assert link.attrs["title"].startswith("To generate")
 
 
@@ -270,9 +271,14 @@ def test_a_reference_to_a_section_leads_to_its_cell():
 
 
 def test_every_link_leads_to_a_cell_of_the_workspace(chapter):
-    files = {f"{stem}.ipynb": notebook(stem) for stem in STEMS}
-    files["glossary.ipynb"] = myst_to_markdown.glossary()
-    ids = {name: {c["id"] for c in x["cells"]} for name, x in files.items()}
+    ids = {
+        f"{stem}.ipynb": {
+            f"cell-id={c['id']}" for c in notebook(stem)["cells"]
+        }
+        for stem in STEMS
+    }
+    glossary = myst_to_markdown.glossary()
+    ids["glossary.md"] = set(re.findall(r'<span id="(.+?)">', glossary))
     addresses = [
         link.attrs["href"]
         for text in markdown(chapter.local)
@@ -281,7 +287,7 @@ def test_every_link_leads_to_a_cell_of_the_workspace(chapter):
     own = [x for x in addresses if not x.startswith(("http://", "https://"))]
     assert own or chapter.stem == "museum"
     for link in own:
-        file, _, anchor = link.partition("#cell-id=")
+        file, _, anchor = link.partition("#")
         assert file in ids, link
         assert not anchor or anchor in ids[file], link
 
@@ -299,6 +305,40 @@ def test_a_questions_answer_is_folded_and_its_markdown_is_read(chapter):
         assert answer.strip().startswith(("<p>", "<ul>", "<ol>", "<pre>"))
 
 
+def test_a_chapter_has_its_number_and_leads_to_the_next(chapter):
+    texts = markdown(chapter.local)
+    number = chapter.number.removeprefix("0")
+    assert texts[0].startswith(f"# {number} · " if number else "# ")
+    files = [*(f"{stem}.ipynb" for stem in STEMS), "glossary.md"]
+    title, link = re.fullmatch(r"Next: \[(.+)\]\((.+)\)", texts[-1]).groups()
+    assert link == files[files.index(f"{chapter.stem}.ipynb") + 1]
+    following = int(number or 0) + 1
+    assert title.startswith(f"{following} · ") == (1 < following < 20)
+
+
+def test_the_first_code_is_one_cell_and_says_so(chapter):
+    """It is silent, and holds all that the book runs before the imports."""
+    first, *rest = code_of(chapter.local)
+    if chapter.stem == "where_this_went":  # its only code
+        assert rest == []
+        return
+    assert first["source"].startswith("# @title Run this first\n")
+    assert first["metadata"]["tags"] == ["hide-input", "run-first"]
+    assert first["outputs"] == [] and "%" not in first["source"]
+    hidden = [
+        line
+        for cell in chapter.pristine["cells"]
+        if "remove-cell" in cell["metadata"].get("tags", [])
+        for line in cell["source"]
+        if line.startswith("warnings.")
+    ]
+    assert all(x.strip() in first["source"] for x in hidden)
+    for cell in rest:
+        assert "run-first" not in cell["metadata"].get("tags", [])
+        claims = re.match(r"(.*\n)?@\w+\.shows", cell["source"])
+        assert not claims or "hide-input" in cell["metadata"]["tags"]
+
+
 def test_what_the_book_folds_is_folded_in_the_copy(chapter):
     shown = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
     for cell in code_of(chapter.elsewhere):
@@ -311,10 +351,10 @@ def test_what_the_book_folds_is_folded_in_the_copy(chapter):
 
 def test_only_where_attn_may_be_missing_a_copy_installs_it(chapter):
     installs = [
-        [i for i, x in enumerate(y["cells"]) if "%pip" in x["source"]]
+        [i for i, x in enumerate(code_of(y)) if "%pip" in x["source"]]
         for y in (chapter.local, chapter.elsewhere)
     ]
-    assert installs == [[], [1]]  # below the title
+    assert installs == [[], [0]]
 
 
 def test_what_the_set_up_imports_is_still_imported(chapter):
@@ -346,8 +386,7 @@ def test_exercises_and_checks_are_the_books_to_the_letter(chapter):
 def test_a_copy_is_a_valid_notebook_without_what_the_book_alone_reads(chapter):
     """Its kernel is named: else JupyterLab opens a dialog to choose it."""
     before = copy.deepcopy(chapter.pristine)
-    glossary = myst_to_markdown.glossary()
-    for copied in (chapter.local, chapter.elsewhere, glossary):
+    for copied in (chapter.local, chapter.elsewhere):
         nbformat.validate(nbformat.from_dict(json.loads(json.dumps(copied))))
         kernel = chapter.pristine["metadata"]["kernelspec"]
         assert copied["metadata"]["kernelspec"] == kernel

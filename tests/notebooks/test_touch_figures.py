@@ -10,6 +10,7 @@ from tests.marks import exhaustive_but
 
 THEME = "() => document.documentElement.dataset.theme"
 CONTROLS = "input:enabled, [role=radio], select, button:not(code + *)"
+SCROLLS = "() => getComputedStyle(document.documentElement).overflowY"
 HEIGHT = "() => document.documentElement.offsetHeight"
 
 
@@ -66,6 +67,7 @@ def test_a_figure_moves_offline_in_a_frame_called_by_its_title(shown, name):
 def test_a_figure_has_the_theme_of_the_notebook_and_its_own_height(shown):
     tab, frame = shown("rope_dial")
     box = tab.locator("iframe")
+    assert frame.evaluate(SCROLLS) == "hidden"  # a bar would not go away
     assert frame.evaluate(THEME) == "light"
     for width in (1000, 400):
         tab.set_viewport_size({"width": width, "height": 600})

@@ -4,6 +4,7 @@ import json
 
 import nbformat
 import pytest
+from ipykernel.ipkernel import IPythonKernel
 
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id
@@ -53,7 +54,7 @@ def edit(path, change):
 
 
 def note(cell):
-    if cell.source.startswith("# Masks"):
+    if cell.source.startswith("# 3 · Masks"):
         cell.source += "\n\nRead this again!"
 
 
@@ -78,8 +79,8 @@ def test_a_copy_is_left_alone_while_the_book_stays_as_it_is(own):
     mine = edit(own, answer)
     assert line_of(own) == "yours, left as it is"
     assert own.read_bytes() == mine
-    others = {start_page.NAME, "glossary.ipynb"}
-    assert {x.name for x in own.parent.glob("*.ipynb")} == {own.name, *others}
+    others = {start_page.NAME, "glossary.md"}
+    assert {x.name for x in own.parent.glob("*.*")} == {own.name, *others}
 
 
 @pytest.mark.parametrize("work", [answer, note])
@@ -108,6 +109,38 @@ def test_a_copy_without_work_is_made_again(own, edition):
     assert line_of(own).startswith("a newer version, copied")
     assert "A new sentence." in text(own)
     assert line_of(own) == "yours, left as it is"
+
+
+def test_the_glossary_is_renewed_unless_a_learner_has_changed_it(
+    own, monkeypatch
+):
+    glossary = own.with_name("glossary.md")
+    first = glossary.read_text()
+    assert line_of(glossary) == "yours, left as it is"
+    newer = first.replace("# Glossary", "# All the words")
+    monkeypatch.setattr(workspace.myst_to_markdown, "glossary", lambda: newer)
+    assert line_of(glossary).startswith("a newer version, copied")
+    assert glossary.read_text().startswith("# All the words")
+    monkeypatch.undo()
+    glossary.write_text("mine\n" + glossary.read_text())
+    assert line_of(glossary) == "yours, left as it is"
+    assert glossary.read_text().startswith("mine\n# All")
+
+
+def test_to_open_a_copy_changes_nothing_in_it(own, start):
+    """Of what JupyterLab notes in a notebook, all is there."""
+    for path in (own, start):
+        metadata = notebooks.read(path).metadata
+        assert metadata.language_info == IPythonKernel.language_info
+        assert metadata.kernelspec.name == "python3"
+        assert metadata.kernelspec.language == "python"
+
+
+def test_a_chapter_ends_with_the_way_on_and_to_the_start_page(own):
+    assert text(own).splitlines()[-1] == (
+        "Next: [4 · Multi-head attention](04_multi_head.ipynb) | "
+        "[Start page](00_start.ipynb)"
+    )
 
 
 def test_what_does_not_open_is_left_alone(own, start):

@@ -17,7 +17,8 @@ from attn.grading.sandbox import isolation
 def check(path: Path, ids: Sequence[str] = ()) -> int:
     """Print the verdict of each exercise in a file; store nothing.
 
-    A right answer is a line on stdout, a wrong one a few lines on stderr.
+    A right answer is a line on stdout, a wrong one a few lines on stderr; the
+    last line is the total.
 
     Args:
         path: of a notebook or a Python file, of one chapter.
@@ -45,9 +46,13 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
         )
     marks = [x for x in row.marks if not ids or x.exercise in names]
     for x in marks:
-        sign = "✓" if x.passed else "✗"
-        first = f"{sign} {x.exercise}  {x.points}/{x.max_points} points"
+        first = f"{x.sign} {x.exercise}  {x.points}/{x.max_points} points"
         lines = wrapped(x.message, "  ")
         place = sys.stdout if x.passed else sys.stderr
         print(first, *lines, sep="\n", file=place, flush=True)
+    earned, worth = (
+        sum(x.points for x in marks),
+        sum(x.max_points for x in marks),
+    )
+    print(f"total  {earned}/{worth} points")
     return int(not all(x.passed for x in marks))

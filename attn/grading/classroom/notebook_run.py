@@ -14,9 +14,9 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from attn.exercises import sources
+from attn.exercises import answers, sources
 from attn.exercises.spec import Exercise, chapter, find
-from attn.grading.classroom.plan import Judge, Own, Plan, Step
+from attn.grading.classroom.plan import Judge, Own, Plan, Step, python_of
 from attn.grading.classroom.result import Status
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.sandbox.requests import Cell, Check
@@ -131,6 +131,11 @@ class NotebookRun:
 
     def _judge(self, session: Session, name: str) -> Graded:
         exercise, plan = find(name), self._plan
+        if said := plan.settled.get(name):
+            is_stub = said == answers.NOT_STARTED
+            return "not written" if is_stub else "wrong", Verdict(False, said)
+        if name in plan.written and self._has_failed(exercise):
+            return self._undefined(exercise)
         if _mention(plan.own, exercise):
             check = Check(exercise.name, exercise.form, exercise.usual())
             with session.check(check, self._timeout) as answer:
@@ -140,23 +145,38 @@ class NotebookRun:
             if name in plan.written:
                 return self._undefined(exercise)
         if name in plan.stubs:
-            return "not written", Verdict(False, "the stub was not changed")
+            return "not written", Verdict(False, answers.NOT_STARTED)
         return "missing", Verdict(False, "nothing in the notebook defines it")
+
+    def _has_failed(self, exercise: Exercise) -> bool:
+        """Return whether what defines it raised, and an older one is left."""
+        *others, number = self._plan.written[exercise.id]
+        cells = [(x, y) for x, y in self._raised.items() if x.number == number]
+        has_raised = bool(others) and any(notes for _, notes in cells)
+        return has_raised and not any(
+            answers.defines(exercise.name, python_of(x.text)[0], notes)
+            for x, notes in cells
+        )
 
     def _undefined(self, exercise: Exercise) -> Graded:
         """Say why the cells of an exercise left nothing under its name."""
         message = f"no cell of the notebook defines {exercise.name}"
-        status: Status = "wrong"
-        for own, notes in self._raised.items():
-            if notes and own.number in self._plan.written[exercise.id]:
-                message = _said(f"the cell of {exercise.name}", notes[0])
-                status = _ENDED.get(notes[0].kind, "wrong")
+        status: Status = "missing"
+        for number in self._plan.written[exercise.id]:
+            for own, notes in self._raised.items():
+                if notes and own.number == number:
+                    message = _said(f"the cell of {exercise.name}", notes[0])
+                    status = _ENDED.get(notes[0].kind, "wrong")
         return status, Verdict(False, message)
 
     def _may_gain(self, name: str, verdict: Verdict) -> bool:
         """Return whether later cells may complete an answer."""
-        if verdict.passed or "NameError" in verdict.message:
-            return not verdict.passed
+        numbers = self._plan.written.get(name, [0])
+        is_last = numbers[-1] == max(numbers)  # else another would be judged
+        if verdict.passed or name in self._plan.settled or not is_last:
+            return False
+        if "NameError" in verdict.message:
+            return True
         steps = self._plan.steps
         return _mention(steps[steps.index(Judge(name)) :], find(name))
 

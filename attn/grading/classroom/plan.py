@@ -10,19 +10,17 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import PurePath
 
-from attn.exercises import APPENDICES, CHAPTERS, cells, sources
+from attn.exercises import APPENDICES, CHAPTERS, answers
+from attn.exercises.place import points as points
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.classroom import reading
 from attn.grading.classroom.reading import Cell, Unreadable
 from attn.grading.classroom.submissions import Submission
-from attn.publishing import notebooks
 
 _CHECK = re.compile(r"check\(\s*(['\"])(?P<id>[\w-]+)\1\s*\)[\s;]*(?:#.*)?")
-_DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-_TIMERS = re.compile(r"\A(?:[ \t]*\n|[ \t]*%%(?:time|capture)\b.*\n?)+")
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,10 @@ class Plan:
         key: of the chapter.
         steps: in the order of the run.
         written: of each exercise that the learner wrote, the numbers of the
-            cells that may define it.
+            cells that may define it; the last of them is its answer.
+        settled: what is said of an exercise that is not judged here.
         stubs: the exercises whose stub is there, as it was handed out.
-        code: of each exercise that was written, the text of the last cell.
+        code: of each exercise that was written, the text of its answer.
         notes: of each exercise with something odd, what it is.
         file_notes: what is odd about the file.
     """
@@ -61,6 +60,7 @@ class Plan:
     key: str
     steps: tuple[Step, ...]
     written: dict[str, list[int]]
+    settled: dict[str, str]
     stubs: set[str]
     code: dict[str, str]
     notes: dict[str, tuple[str, ...]]
@@ -81,9 +81,9 @@ def read(submission: Submission) -> Plan:
     """Return the plan of a submission.
 
     A cell that is as it was handed out does not run. An exercise is judged
-    at the last cell that checks it; without one, below the cell that defines
-    it. One that nothing checks or defines comes first: what follows may use
-    the book's.
+    at the last cell that checks its answer; without one, below the answer.
+    One that nothing checks or defines comes first: what follows may use the
+    book's.
 
     Raises:
         Unreadable: nothing in it can be graded.
@@ -106,64 +106,67 @@ def planned(
     """Return the plan of a chapter's notebook that has these cells."""
     numbered = dict(enumerate(document, 1))
     code = {n: x for n, x in numbered.items() if x.kind == "code"}
-    own, stubs = {}, set()
+    own, stubs = {}, {}
     for n, cell in code.items():
-        digest = notebooks.digest(cell.source)
-        if digest in _handed_out(key) or digest == cell.stub:
-            stubs.add(cell.exercise or _handed_out(key).get(digest))
+        digest = answers.digest(cell.source)
+        if digest in answers.handed_out(key) or digest == cell.stub:
+            stubs[n] = cell.exercise or answers.handed_out(key).get(digest)
         else:
             own[n] = cell
-    written: dict[str, list[int]] = {}
+    texts = {n: x.source for n, x in code.items()}
+    noted = [x for cell in code.values() for x in cell.noted]
+    found, written = {}, {}
     notes: dict[str, tuple[str, ...]] = {}
     for exercise in points(key):
-        binds = _binding(exercise.partition("-")[2])
+        answer = answers.answer(exercise, texts, stubs, noted)
         marked = [n for n, x in numbered.items() if x.exercise == exercise]
-        numbers = [n for n, x in own.items() if binds.search(x.source)]
-        if numbers := numbers or [n for n in marked if n in own]:
-            written[exercise] = numbers
+        if answer.at is None and exercise not in stubs.values():
+            edited = [n for n in marked if n in own]
+            at = edited[-1] if edited else None
+            answer = answers.Answer(at, at, edited[:-1])
+        if answer.at in own:
+            written[exercise] = [*answer.others, answer.at]
+        found[exercise] = answer
         if odd := [y for n in marked for y in numbered[n].notes]:
             notes[exercise] = tuple(odd)
     parts = {n: [*_parts(n, x, key, n in own)] for n, x in code.items()}
     return Plan(
         key,
-        tuple(_steps(parts, written, key)),
+        tuple(_steps(parts, found)),
         written,
-        {x for x in points(key) if x in stubs},
-        {x: numbered[n[-1]].source for x, n in written.items()},
+        {x: y.settled for x, y in found.items() if y.settled},
+        {x for x in points(key) if x in stubs.values()},
+        {x: texts[n[-1]] for x, n in written.items()},
         notes,
         file_notes,
     )
 
 
-def _binding(name: str) -> re.Pattern[str]:
-    """Return what in a cell's source may give a name its value."""
-    return re.compile(
-        rf"^\s*(?:(?:async\s+)?def|class)\s+{name}\b"
-        rf"|^\s*{name}\s*(?::[^=\n]+)?=(?!=)|\bas\s+{name}\b"
-        rf"|\bimport\b.*\b{name}\b",
-        re.MULTILINE,
-    )
-
-
 def _steps(
-    parts: dict[int, list[Step]], written: dict[str, list[int]], key: str
+    parts: dict[int, list[Step]], found: dict[str, answers.Answer]
 ) -> Iterator[Step]:
-    """Yield the parts of the cells, and each exercise at its last place."""
-    checked = {x for cell in parts.values() for x in cell}
-    steps: list[Step] = [Judge(x) for x in points(key) if x not in written]
+    """Yield the parts of the cells, and each exercise at its place."""
+    checks = {x: [n for n in parts if Judge(x) in parts[n]] for x in found}
+    places = {x: y.places(checks[x])[-1:] for x, y in found.items()}
+    for x, answer in found.items():
+        if not places[x] and answer.at is None:
+            yield Judge(x)
     for number, cell in parts.items():
-        below = (Judge(x) for x, n in written.items() if n[-1] == number)
-        steps += [*cell, *(x for x in below if x not in checked)]
-    last = {x: n for n, x in enumerate(steps)}
-    for n, step in enumerate(steps):
-        if isinstance(step, Own) or last[step] == n:
-            yield step
+        for n, step in enumerate(cell):
+            is_last = step not in cell[n + 1 :]
+            if isinstance(step, Own) or (
+                is_last and places[step.exercise] == [number]
+            ):
+                yield step
+        for x, answer in found.items():
+            if not places[x] and answer.end == number:
+                yield Judge(x)
 
 
 def _parts(number: int, cell: Cell, key: str, is_own: bool) -> Iterator[Step]:
     """Cut a cell at its checks; of one that was handed out, keep these."""
     # What measures a cell, or captures what it prints, hides its errors.
-    source = _TIMERS.sub("", cell.source)
+    source = answers.TIMERS.sub("", cell.source)
     lines, start = source.split("\n"), 0
     calls = [_CHECK.fullmatch(x) for x in lines]
     checks = {n: x["id"] for n, x in enumerate(calls) if x}
@@ -198,28 +201,12 @@ def python_of(source: str) -> tuple[str, list[ast.stmt]]:
         return "", []
 
 
-@cache
-def points(key: str) -> dict[str, int]:
-    """Return what each exercise of a chapter is worth, in its order."""
-    return cells.points(sources.notebook(key))
-
-
-@cache
-def _handed_out(key: str) -> dict[str, str | None]:
-    """Return the digests of a chapter's cells, with their exercises."""
-    every: dict[str, str | None] = {notebooks.digest(""): None}
-    for cell in sources.notebook(key)["cells"]:
-        digest = notebooks.digest("".join(cell["source"]))
-        every[digest] = cells.exercise_id(cell)
-    return every
-
-
 def _chapter_of(document: list[Cell], name: str) -> str:
     """Tell the chapter: by ids, by the file's name, by what is defined."""
     marked = {x.exercise for x in document}
     code = "\n".join(x.source for x in document if x.kind == "code")
     is_chapter = PurePath(name).stem not in APPENDICES
-    defined = {*_DEFINED.findall(code)} if is_chapter else {*()}
+    defined = {*answers.DEFINED.findall(code)} if is_chapter else {*()}
     path = re.sub(r"[\W_]+", "_", name.lower())
 
     def evidence(key: str) -> tuple[int, ...]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attn.exercises.answers import Note
+from attn.exercises.answers import notes as answer_notes
 from attn.exercises.cells import CHECK
 
 LIMIT = 32 * 2**20  # bytes of a file
@@ -61,6 +63,7 @@ class Cell:
         exercise: that its metadata name, of whatever kind the cell is.
         checks: the exercise that it checks.
         stub: digest of what was handed out in it.
+        noted: what the checks in it say in their cards.
         notes: what is odd about it.
     """
 
@@ -70,6 +73,7 @@ class Cell:
     checks: str | None = None
     stub: str | None = None
     notes: tuple[str, ...] = ()
+    noted: tuple[Note, ...] = ()
 
 
 def load(path: Path) -> bytes:
@@ -230,7 +234,8 @@ def _cell(entry: dict[str, Any]) -> Cell:
     name, is_check = _text(marks, "grade_id") or "", get(marks, "grade")
     exercise = name if get(marks, "solution") and not is_check else None
     checks = name.removeprefix(CHECK) if is_check else None
-    return Cell(kind, source, exercise, checks, _text(own, "stub"), notes)
+    stub, noted = _text(own, "stub"), answer_notes(entry.get("outputs"))
+    return Cell(kind, source, exercise, checks, stub, notes, tuple(noted))
 
 
 def get(value: Any, name: str) -> Any:

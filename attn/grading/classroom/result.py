@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from attn.exercises.answers import NOT_STARTED
+
 Status = Literal[
     "passed",  # right
     "wrong",  # it ran, and a result differs
@@ -26,7 +28,7 @@ _WORDS = {
     "passed": "right",
     "wrong": "not right yet",
     "refused": "not allowed",
-    "not written": "not written yet",
+    "not written": NOT_STARTED,
     "missing": "not found",
 }
 #: What no format may hold or no reader sees: control characters, marks that

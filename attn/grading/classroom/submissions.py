@@ -13,12 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from attn.exercises import kept
 from attn.grading.classroom import platforms
 from attn.grading.classroom.platforms import Author
 from attn.grading.classroom.result import clean
 
 _SUFFIXES = (".ipynb", ".py")
-_NO_SUBMISSION = (".", "__pycache__", platforms.METADATA)
+_NO_SUBMISSION = (".", "__pycache__", kept.FOLDER, platforms.METADATA)
 #: The folder that a teacher named, or that of a file; the path from there.
 _Place = tuple[Path, PurePath]
 

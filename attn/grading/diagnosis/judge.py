@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attn.exercises.kill_rate import kill_rate
+from attn.exercises.answers import NOT_STARTED
+from attn.exercises.kill_rate import kill_rate, names_of
+from attn.exercises.mistakes import Mistake
 from attn.exercises.solution import solution
 from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
@@ -22,7 +24,7 @@ from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.refusal import Parts, explain, question
 from attn.profiling.compat import language_kept_patched
 
-_NOT_WRITTEN = "not written yet: the stub still raises NotImplementedError."
+_NOT_WRITTEN = f"{NOT_STARTED}: it still raises NotImplementedError."
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Verdict:
         condition: the first one in which the answer is wrong.
         parts: the message in parts; None where it is a sentence.
         written: whether there is an answer: a stub is none.
+        judged: whether the answer ran, and not only its cell.
     """
 
     passed: bool
@@ -46,6 +49,7 @@ class Verdict:
     condition: str = ""
     parts: Parts | None = None
     written: bool = True
+    judged: bool = True
 
 
 def judge(
@@ -105,25 +109,27 @@ def _flawed(flaw: Flaw) -> Verdict:
 
 @dataclass(frozen=True)
 class MutationScore:
-    """The verdicts on all answers of an exercise's lists, by their names."""
+    """The verdicts on all answers of an exercise's lists."""
 
     exercise: Exercise
-    right: dict[str, Verdict]
-    wrong: dict[str, Verdict]
+    right: dict[str, Verdict]  # by name
+    wrong: dict[Mistake, Verdict]
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """The wrong, caught, named, right and accepted answers."""
+    def counts(self) -> tuple[Any, ...]:
+        """The wrong, caught, named, right and accepted answers; the names."""
         caught = sum(not x.passed for x in self.wrong.values())
-        named = sum(x.mistake == name for name, x in self.wrong.items())
+        named = sum(x.mistake == own.name for own, x in self.wrong.items())
         accepted = sum(x.passed for x in self.right.values())
-        return len(self.wrong), caught, named, len(self.right), accepted
+        numbers = len(self.wrong), caught, named, len(self.right), accepted
+        return *numbers, names_of(self.wrong)
 
     @property
     def failures(self) -> list[str]:
         """The verdicts that are wrong, in words."""
+        wrong = self.wrong.items()
         refused = [(n, x) for n, x in self.right.items() if not x.passed]
-        unnamed = [(n, x) for n, x in self.wrong.items() if x.mistake != n]
+        unnamed = [(y.label, x) for y, x in wrong if x.mistake != y.name]
         return [
             *(f"refuses {n}: {x.message}" for n, x in refused),
             *(f"calls {n!r} {x.mistake!r}: {x.message}" for n, x in unnamed),
@@ -153,7 +159,7 @@ def mutation_score(
     answers = {"the solution": solution(exercise)}
     answers |= {x.name: x.answer for x in exercise.equivalents}
     right = {n: judge(exercise, x, oracle=oracle) for n, x in answers.items()}
-    wrong = {}
+    wrong: dict[Mistake, Verdict] = {}
     outcomes = {
         x: run_all(x.answer, oracle, quick=True) for x in exercise.mistakes
     }
@@ -168,7 +174,7 @@ def mutation_score(
             own = run_all(x.answer, oracle, quick=True, done=own)
             if not again:
                 oracle.kept[x] = own
-        wrong[x.name] = verdict
+        wrong[x] = verdict
     return MutationScore(exercise, right, wrong)
 
 
@@ -182,6 +188,6 @@ def table(scores: list[MutationScore]) -> str:
 def exposures(score: MutationScore) -> str:
     """Return the mistakes below the first condition that exposes each."""
     names: dict[str, list[str]] = {}
-    for name, x in score.wrong.items():
-        names.setdefault(f"exposed by: {x.condition}", []).append(name)
+    for own, x in score.wrong.items():
+        names.setdefault(f"exposed by: {x.condition}", []).append(own.label)
     return "\n".join("\n  ".join([x, *names[x]]) for x in names)

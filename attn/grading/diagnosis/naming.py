@@ -167,15 +167,15 @@ def _listed(evidence: Evidence) -> Sequence[Name]:
     cases = _cheap_first(evidence, [*evidence.failing, *evidence.passing])
 
     def explains(x: Mistake, alike: _Alike) -> bool:
-        """Compare first where a mistake need not be run."""
+        """Compare first where a mistake was wrong, or need not be run."""
         kept = len(evidence.oracle.kept.get(x, ()))
-        ordered = sorted(cases, key=lambda i: i >= kept)
+        ordered = sorted(cases, key=lambda i: (i >= kept, i != kept - 1))
         return all(_is_made(evidence, x, i, alike) for i in ordered)
 
     for alike in ("exactly", "in memory", "in numbers"):
-        found = [x for x in evidence.exercise.mistakes if explains(x, alike)]
-        if found:
-            return found[:MOST_NAMES]
+        listed = evidence.exercise.mistakes
+        if found := {x.name: x for x in listed if explains(x, alike)}:
+            return [*found.values()][:MOST_NAMES]
     return ()
 
 
@@ -205,8 +205,8 @@ def _in_first_condition(evidence: Evidence) -> Sequence[Name]:
         )
     }
     most = max(explained.values(), default=0)
-    best = [x for x, count in explained.items() if count == most]
-    return best if len(best) <= MOST_NAMES else ()
+    best = {x.name: x for x, count in explained.items() if count == most}
+    return [*best.values()] if len(best) <= MOST_NAMES else ()
 
 
 def _cheap_first(evidence: Evidence, cases: Iterable[int]) -> list[int]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from attn.exercises.answers import NOT_STARTED, Note
 from attn.exercises.markdown import pages
 from attn.exercises.place import place
 
@@ -45,7 +46,7 @@ class Kind(NamedTuple):
 
 RIGHT = Kind("✓", "right", "#1a7f37")
 WRONG = Kind("✗", "not right yet", "#c0322c")
-CALM = Kind("·", "not written yet", "#68727d")
+CALM = Kind("·", NOT_STARTED, "#68727d")
 
 
 def is_enabled() -> bool:
@@ -66,6 +67,7 @@ def show(
     *,
     mime: str = "text/html",
     wrong: bool = False,
+    note: Note | None = None,
 ) -> None:
     """Show a card in a notebook; print its text elsewhere.
 
@@ -74,15 +76,18 @@ def show(
         rich: makes the card, which a terminal does not need.
         mime: the type of the card.
         wrong: whether the text goes to stderr, and not to stdout.
+        note: of the answer that a check spoke of, for whoever reads the file.
     """
     if not is_live():
         print(text, file=sys.stderr if wrong else sys.stdout)
         return
     from IPython.display import display
 
-    stream = "stderr" if wrong else "stdout"  # for whatever compares outputs
+    about: dict[str, Any] = {} if note is None else note._asdict()
+    # For whatever compares outputs.
+    about["stream"] = "stderr" if wrong else "stdout"
     data = {"text/plain": text, mime: rich()}
-    display(data, metadata={"attn": {"stream": stream}}, raw=True)
+    display(data, metadata={"attn": about}, raw=True)
 
 
 def goal(

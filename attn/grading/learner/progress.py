@@ -1,8 +1,9 @@
 """Keep a learner's progress, and show it with the next step.
 
-It is kept in ``.attn/`` beside the notebooks: ``progress.json`` has an entry
-for each exercise, ``kept/`` the text of every answer that was reset. Nothing
-is written under pytest, nor under nbgrader.
+``.attn/progress.json`` beside the notebooks has an entry for each exercise:
+the verdict of the answer that counts. The text of an answer that was reset, or
+that was right before a wrong one, is in ``kept answers/``, which a file
+browser shows. Nothing is written under pytest, nor under nbgrader.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attn.data.files import write
-from attn.exercises import CHAPTERS, place
+from attn.exercises import CHAPTERS, kept, place
+from attn.exercises.answers import Note, digest
 from attn.exercises.spec import Exercise, chapter
 from attn.exercises.wrapping import wrapped
 from attn.grading.learner import cards
+
+if TYPE_CHECKING:
+    from attn.grading.diagnosis.judge import Verdict
 
 Entries = dict[str, dict[str, Any]]
 
@@ -66,16 +71,53 @@ def update(exercise_id: str, **entry: Any) -> None:
         write(folder() / "progress.json", text)
 
 
-def keep_answer(exercise_id: str, text: str) -> Path:
-    """Save the text of an answer before it is replaced."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    path = folder() / "kept" / f"{exercise_id}-{stamp}.py"
-    number = 1
-    while path.exists():
-        number += 1
-        path = path.with_name(f"{exercise_id}-{stamp}-{number}.py")
-    write(path, text + "\n")
-    return path
+def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
+    """Store the verdict of the answer that counts.
+
+    What is not judged, or not written, is no attempt. A right answer that
+    no longer counts is kept as a file.
+
+    Args:
+        exercise_id: the exercise.
+        verdict: of its answer.
+        text: of the answer's cell; empty if it is not known.
+    """
+    if not cards.is_enabled():
+        return
+    before = load().get(exercise_id, {})
+    entry: dict[str, Any] = {"text": digest(text) if text else ""}
+    is_new = not text or before.get("text") != entry["text"]
+    is_attempt = is_new and verdict.written and verdict.judged
+    entry["attempts"] = before.get("attempts", 0) + is_attempt
+    entry |= {"passed": None, "last": "", "refused": not verdict.judged}
+    if verdict.passed:
+        now = time.strftime("%Y-%m-%d %H:%M")
+        entry |= {"passed": before.get("passed") or now, "answer": text}
+        entry |= {"right": None, "kept": None}
+    elif before.get("passed"):
+        entry |= {"right": before["passed"], "kept": ""}
+        with contextlib.suppress(OSError):
+            entry["kept"] = kept.keep(exercise_id, before.get("answer", ""))
+    if verdict.written and not verdict.passed:
+        entry["last"] = verdict.mistake or verdict.message.partition("\n")[0]
+    update(exercise_id, **entry)
+
+
+def was_right(exercise_id: str) -> list[str]:
+    """Return a sentence on a right answer that no longer counts."""
+    entry = load().get(exercise_id, {})
+    if not entry.get("right"):
+        return []
+    at = f": that answer is in {entry['kept']}" if entry["kept"] else ""
+    return [f"It was right on {entry['right']}{at}."]
+
+
+def noted(exercise_id: str) -> Note | None:
+    """Return what a check's card notes of the answer that counts."""
+    entry = load().get(exercise_id, {})
+    if not entry.get("text"):
+        return None
+    return Note(exercise_id, entry["text"], entry["refused"], time.time())
 
 
 @dataclass(frozen=True)
@@ -98,14 +140,15 @@ class Row:
     def sign(self) -> str:
         if self.is_done:
             return "✓"
-        return "✗" if self.entry.get("attempts") else "·"
+        return "✗" if self.entry.get("last") else "·"
 
     @property
     def facts(self) -> list[str]:
         """Return points, and how often it was checked, with how many hints."""
-        fields = (("attempts", "checks"), ("hints", "hints"))
+        fields = [("attempts", "checks: "), ("hints", "hints: ")]
+        fields += [] if self.last else [("right", "right on ")]
         return [f"{self.points}/{self.exercise.points}"] + [
-            f"{label}: {self.entry[field]}"
+            f"{label}{self.entry[field]}"
             for field, label in fields
             if self.entry.get(field)
         ]
@@ -118,7 +161,9 @@ class Row:
     @property
     def last(self) -> str:
         """Return what was wrong at the last check of an open exercise."""
-        return "" if self.is_done else str(self.entry.get("last") or "")
+        said = "" if self.is_done else str(self.entry.get("last") or "")
+        right = self.entry.get("right") if said else None
+        return f"{said} (right on {right})" if right else said
 
 
 class Points:

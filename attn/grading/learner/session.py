@@ -1,17 +1,15 @@
-"""The functions of a learner: check, why, hint, solution, reset."""
+"""The functions of a learner: check, why, hint, solution."""
 
-# compile() hands it on: the annotations of a stub are not evaluated.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attn.exercises import sources
-from attn.exercises.kernel import is_kernel, misfit
+from attn.exercises import ran, sources
+from attn.exercises.answers import Note
+from attn.exercises.kernel import misfit
 from attn.exercises.literal import and_list, dtype_name
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
@@ -27,6 +25,7 @@ from attn.grading.learner.case import verdicts as _last
 from attn.grading.learner.fallback import fallback, fallback_of
 
 _hints_shown: dict[str, int] = {}
+_TRIED = "Nothing is stored: the points are for the answer in your notebook."
 
 
 def check(exercise_id: str = "", answer: Any = None) -> None:
@@ -52,32 +51,64 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    if answer is None:
+    is_own, found, beside = answer is None, None, [_TRIED]
+    if is_own:
         answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
+        judged = progress.load().get(exercise.id, {}).get("text", "")
+        found = ran.found(exercise.id, frame.f_globals, answer, judged)
+    unjudged, word = _unjudged(exercise, found, answer)
+    verdict = unjudged or _verdict(exercise, answer)
+    if word != ran.FIRST:
+        _last.pop(exercise.id, None)
+        _last[exercise.id] = verdict
+        if is_own:
+            progress.settle(exercise.id, verdict, found.text if found else "")
+    if is_own:
+        beside = [*(found.beside if found else ())]
+        beside += progress.was_right(exercise.id)
+    note = progress.noted(exercise.id) if found else None
+    if verdict.passed:
+        text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
+        _show(text, lambda: _right(exercise), beside, note)
+        return
+    said, calls = verdict.message, list[str]()
+    if word != ran.FIRST:
+        said, calls = _told(verdict, frame.f_globals)
+    sign = "✗" if verdict.written else "·"
+    head = f"{exercise.id}  0/{exercise.points} points"
+    card = functools.partial(html, "wrong", exercise, verdict, *calls)
+    if word:
+        is_open = word == ran.FIRST and fallback_of(answer) != exercise.id
+        if is_open:  # the points of before count
+            sign, head = "·", f"{exercise.id}  {word}"
+        kind, points = CALM._replace(word=word), None if is_open else 0
+        card = functools.partial(html, "calm", exercise, kind, said, points)
+    lines = [f"{sign} {head}", *wrapped(said, "  ")]
+    _show("\n".join(lines), card, beside, note, wrong=True)
+    if is_own:
+        ran.put(exercise.name, fallback(exercise), frame.f_globals)
+
+
+def _unjudged(
+    exercise: Exercise, found: ran.Found | None, answer: Any
+) -> tuple[Verdict | None, str]:
+    """Return why an answer is not judged, and the word of its card."""
+    if found and found.said:
+        word, said = found.word, found.said
+        judged, written = word != ran.UNJUDGED, bool(word)
+        return Verdict(False, said, written=written, judged=judged), word
     if fallback_of(answer) == exercise.id:
         said = (
-            f"{exercise.name} is still the reference that was put in place "
-            "of your answer: run your own cell first."
+            f"{exercise.name} is still the reference that was put in place of "
+            "your answer: run your own cell first."
         )
         if last := _last.get(exercise.id):
             said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-        _refuse(exercise, said, "run your cell first")
-        return
-    verdict = _verdict(exercise, answer)
-    _last.pop(exercise_id, None)
-    _last[exercise_id] = verdict
-    _store(exercise, verdict)
-    if verdict.passed:
-        points = f"{exercise.points}/{exercise.points} points"
-        show(f"✓ {exercise.id}  {points}", lambda: _right(exercise))
-        return
-    text, calls = _told(verdict, frame.f_globals)
+        return Verdict(False, said), ran.FIRST
     if answer is None:
-        _refuse(exercise, text, "not defined")
-    else:
-        card = functools.partial(html, "wrong", exercise, verdict, *calls)
-        _refuse(exercise, text, card=card)
-    frame.f_globals[exercise.name] = fallback(exercise)
+        said = f"{exercise.name} is not defined: run its cell first."
+        return Verdict(False, said), ran.FIRST
+    return None, ""
 
 
 def why(exercise_id: str = "") -> None:
@@ -117,18 +148,21 @@ def _told(verdict: Verdict, names: dict[str, Any]) -> tuple[str, list[str]]:
     return f"{message.rstrip()}\n{end}", calls
 
 
-def _refuse(
-    exercise: Exercise,
-    said: str,
-    word: str = "",
-    card: Callable[[], str] | None = None,
+def _show(
+    text: str,
+    card: Callable[[], str],
+    beside: Sequence[str],
+    note: Note | None,
+    wrong: bool = False,
 ) -> None:
-    """Say that an answer is not right: in its own card, or in a calm one."""
-    first = f"✗ {exercise.id}  0/{exercise.points} points"
-    kind = CALM._replace(word=word)
-    calm = functools.partial(html, "calm", exercise, kind, said)
-    text = "\n".join([first, *wrapped(said, "  ")])
-    show(text, card or calm, wrong=True)
+    """Show a check's card, and sentences below it."""
+    lines = [y for x in beside for y in wrapped(x, "  ")]
+    show(
+        "\n".join([text, *lines]),
+        lambda: card() + html("notes", beside),
+        wrong=wrong,
+        note=note,
+    )
 
 
 def _right(exercise: Exercise) -> str:
@@ -166,9 +200,6 @@ def _tried(oracle: Oracle) -> Iterator[str]:
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
     """Judge an answer that has the right form."""
     name = exercise.name
-    if answer is None:
-        message = f"{name} is not defined: run the cell above first. Did "
-        return Verdict(False, message + "it end with an error?")
     if not callable(answer):
         what = type(answer).__name__
         return Verdict(False, f"{name} is a {what}, not a function")
@@ -182,17 +213,6 @@ def _oracle(exercise_id: str) -> Oracle:
     """Return what the next checks of an exercise will need again."""
     with one_thread():
         return Oracle(find(exercise_id), seed=0)
-
-
-def _store(exercise: Exercise, verdict: Verdict) -> None:
-    before = progress.load().get(exercise.id, {})
-    entry: dict[str, Any] = {"attempts": before.get("attempts", 0) + 1}
-    if verdict.passed:
-        now = time.strftime("%Y-%m-%d %H:%M")
-        entry["passed"] = before.get("passed") or now
-    else:
-        entry["last"] = verdict.mistake or verdict.message.splitlines()[0]
-    progress.update(exercise.id, **entry)
 
 
 def hint(exercise_id: str = "") -> None:
@@ -236,49 +256,3 @@ def solution(exercise_id: str = "") -> None:
     progress.update(exercise_id, solution_seen=True)
     text = sources.solution(exercise_id)
     show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")
-
-
-def reset(exercise_id: str = "") -> None:
-    """Start an exercise again: the stub comes back, your text is kept.
-
-    In Jupyter the stub appears in a new cell below; move it over your old
-    answer. Your old text is saved first, in a file that is named.
-
-    Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last, or else checked last.
-    """
-    from IPython.core.getipython import get_ipython
-
-    if not (exercise := meant(exercise_id, "reset")):
-        return
-    exercise_id = exercise.id
-    namespace = sys._getframe(1).f_globals
-    if text := _text_of(exercise, namespace):
-        kept = progress.keep_answer(exercise_id, text)
-        print(f"Your answer is kept in {kept.relative_to(kept.parents[2])}.")
-    stub = sources.stub(exercise_id)
-    exec(compile(stub, f"<stub of {exercise_id}>", "exec"), namespace)
-    _last.pop(exercise_id, None)
-    _hints_shown.pop(exercise_id, None)
-    progress.update(exercise_id, passed=None, last=None, hints=0)
-    if shell := get_ipython():
-        shell.set_next_input(stub)
-    else:
-        print(stub)
-
-
-def _text_of(exercise: Exercise, namespace: dict[str, Any]) -> str:
-    """Return the learner's last text of a function or class."""
-    name = exercise.name
-    value = namespace.get(name)
-    if value is not None and fallback_of(value) is None:
-        value = value.fn if is_kernel(value) else value
-        try:
-            return inspect.getsource(value)
-        except (OSError, TypeError):
-            pass
-    for cell in reversed(namespace.get("In", [])):
-        if f"def {name}(" in cell or f"class {name}(" in cell:
-            return cell
-    return ""

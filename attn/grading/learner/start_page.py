@@ -30,19 +30,12 @@ CELL = "start"
 _WELCOME = """\
 # Attention, built by hand
 
-These are your copies of the chapters; nothing overwrites what you write."""
-_BRING = "Shift+Enter here brings this page up to date"
+These are your copies of the chapters; nothing overwrites what you write. \
+Everything works offline. Notes of your own are safe on this page: add cells \
+below."""
+#: Not folded: a click would open it, and nothing would close it again.
 _CODE = """\
-from attn.grading import start
-
-start()"""
-_HOW = """\
-**In a chapter**, write each exercise in its cell and run it, then run the \
-`check` below it. `hint("…")` gives one hint a call, `why()` explains the \
-last refusal, `solution("…")` shows the book's answer, and `progress()` \
-lists all exercises. Everything works offline.
-
-Notes of your own are safe on this page: add cells below."""
+from attn.grading import start; start()  # Shift+Enter: bring it up to date"""
 #: The colours of the drawings: of the light theme, then of the dark one.
 _COLOURS = re.compile(r"(?ms)^html[^{]*\{(.*?)\}")
 _WORDS = re.compile(r"(?s)<text.*?</text>")
@@ -57,14 +50,10 @@ def start() -> None:
 
 def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:
     """Return the start notebook, with the page of a learner's entries."""
-    page = StartPage(entries)
-    shown = {"text/html": page._repr_html_(), "text/plain": repr(page)}
-    output = {"output_type": "display_data", "data": shown, "metadata": {}}
     return copies.notebook_of(
         [
             copies.markdown_cell("welcome", _WELCOME),
-            copies.shown_cell(CELL, _CODE, _BRING, output),
-            copies.markdown_cell("how", _HOW),
+            copies.shown_cell(CELL, _CODE, StartPage(entries)),
         ]
     )
 
@@ -84,8 +73,8 @@ class StartPage:
         #: The words and the address of the link to it.
         self.link = ("", "")
         if step := self.progress.next:
-            number, _, title = _title(step.stem).partition(" ")
-            self.where = f"Chapter {number}, {title}", step.exercise.id
+            title, number, _ = targets().places[step.stem]
+            self.where = f"Chapter {number}, {title}", step.at.title
             self.link = "Continue here", step.at.address
             if all(row.sign == "·" for row in self.progress.rows):
                 self.where = f"Chapter {number}", title
@@ -95,7 +84,7 @@ class StartPage:
         lines = [": ".join(self.where)]
         for stem, part in self.parts.items():
             points = f"{part.points:>3} of {part.worth:>2} points"
-            lines.append(f"{points}  {_title(stem)}")
+            lines.append(f"{points}  {targets().places[stem].title}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -119,19 +108,13 @@ class StartPage:
             state = "here"
         return {
             "address": f"{stem}.ipynb",
-            "title": _title(stem),
+            "title": targets().places[stem].title,
             "drawing": _drawing(about["picture"]),
             "summary": html(about["summary"]),
             "part": part,
             "minutes": box(notebook(stem))[1] if part else "",
             "state": state,
         }
-
-
-def _title(stem: str) -> str:
-    """Return a chapter's title, after its number if it has one."""
-    place = targets().places[stem]
-    return f"{place.number} {place.words}".strip()
 
 
 def _drawing(picture: str) -> str:

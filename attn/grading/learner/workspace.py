@@ -11,6 +11,8 @@ figure moves before its cell has run.
 """
 
 import contextlib
+import json
+import platform
 import sqlite3
 from collections.abc import Iterator
 from functools import cache
@@ -20,11 +22,17 @@ from typing import Any
 import nbformat
 from nbformat.sign import NotebookNotary
 
+from attn.exercises import kept
 from attn.exercises.cells import exercise_id
 from attn.grading.learner import cards, progress, start_page
 from attn.publishing import myst_to_markdown, notebooks
+from attn.publishing.myst_to_markdown.targets import GLOSSARY
 
 _OPEN_TASK = "open-task"
+_LEFT = "yours, left as it is"
+_RENEWED = "a newer version, copied: you had not changed the old one"
+#: What ipykernel says of Python, without the version.
+_LANGUAGE = Path(__file__).with_name("jupyter") / "language_info.json"
 
 
 def fill(folder: Path) -> list[str]:
@@ -39,25 +47,34 @@ def fill(folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.chdir(folder):  # where progress is kept
         entries = progress.load()
+        kept.folder()
     page = _versioned(start_page.start_notebook(entries))
     own = folder / start_page.NAME
     lines = [f"{name}: {_place(x, folder / name)}" for name, x in _copies()]
     said = _place(page, own)
     if _renew(own, page):
         said = "yours, its page brought up to date"
+    glossary = folder / GLOSSARY
+    lines.append(f"{glossary.name}: {_place_glossary(glossary)}")
     return [f"{own.name}: {said}", *lines]
 
 
 def _copies() -> Iterator[tuple[str, Any]]:
     for path in notebooks.pristine():
         made = myst_to_markdown.copy_of(notebooks.read(path), set_up=False)
+        made["cells"][-1]["source"] += f" | [Start page]({start_page.NAME})"
         yield path.name, _versioned(made)
-    yield "glossary.ipynb", _versioned(myst_to_markdown.glossary())
 
 
 def _versioned(copy: Any) -> Any:
-    """Note in a copy what it was made of, so that work in it is seen."""
+    """Note in a copy what it was made of, so that work in it is seen.
+
+    It has all that JupyterLab would add to it: to open it is no change.
+    """
     copy = nbformat.from_dict(copy)
+    language = json.loads(_LANGUAGE.read_text("utf-8"))
+    language["version"] = platform.python_version()
+    copy.metadata["language_info"] = language
     for cell in copy.cells:
         if exercise_id(cell) or _OPEN_TASK in cell.metadata.get("tags", []):
             cell.metadata["attn"] = {"stub": notebooks.digest(cell.source)}
@@ -79,10 +96,10 @@ def _place(copy: Any, own: Path) -> str:
         )
     had = mine.metadata.get("attn", {}).get("version")
     if had == copy.metadata.attn.version:
-        return "yours, left as it is"
+        return _LEFT
     if had == _version(mine):
         _write(copy, own)
-        return "a newer version, copied: you had not changed the old one"
+        return _RENEWED
     newer = own.with_name(f"{own.stem}-newer.ipynb")
     if not newer.exists():
         _write(_with_answers(copy, mine), newer)
@@ -90,6 +107,20 @@ def _place(copy: Any, own: Path) -> str:
         "yours, left as it is. The book has a newer version of this chapter: "
         f"{newer.name}, with your answers in it"
     )
+
+
+def _place_glossary(own: Path) -> str:
+    """Write the glossary, unless a learner has; its last line tells."""
+    text = myst_to_markdown.glossary()
+    said = "copied"
+    if own.exists():
+        mine, _, mark = own.read_text("utf-8", "replace").rpartition("<!-- ")
+        is_old = notebooks.digest(text) not in mark
+        if not is_old or notebooks.digest(mine) not in mark:
+            return _LEFT
+        said = _RENEWED
+    own.write_text(f"{text}\n<!-- {notebooks.digest(text)} -->\n", "utf-8")
+    return said
 
 
 def _renew(own: Path, page: Any) -> bool:

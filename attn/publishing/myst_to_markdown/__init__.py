@@ -5,10 +5,6 @@ GitHub show MyST as it is written, so that a copy for them is translated.
 Nothing here needs torch: the book's build makes copies too.
 """
 
-from attn.publishing.myst_to_markdown.copies import (
-    copy_of,
-    glossary,
-    translate,
-)
+from attn.publishing.myst_to_markdown.copies import copy_of, glossary
 
-__all__ = ["copy_of", "glossary", "translate"]
+__all__ = ["copy_of", "glossary"]

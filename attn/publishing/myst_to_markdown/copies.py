@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import APPENDICES, CHAPTERS, first_cell, sources
 from attn.exercises.cells import exercise_id, without_check_outputs
 from attn.publishing.museum import with_index
 from attn.publishing.myst_to_markdown.targets import (
+    GLOSSARY,
+    Target,
     figure_name,
     notebook,
     targets,
-    term_cell,
+    term_id,
 )
 from attn.publishing.myst_to_markdown.translation import to_markdown
-from attn.publishing.touch_figures import output_of
+from attn.publishing.touch_figures import touch
 
 Cell = dict[str, Any]
 WHOLE = {"hide-cell", "remove-cell"}
@@ -30,57 +30,43 @@ def copy_of(pristine: Any, *, set_up: bool, repository: str = "") -> Any:
     """Return a chapter as a learner gets it.
 
     Its text is plain Markdown, its checks show nothing, and what the book
-    folds is folded.
+    folds is folded. The title has its number, and the end leads on.
 
     Args:
         pristine: the chapter, as JSON or nbformat reads it.
-        set_up: keep the cell that installs attn where it is missing, below
-            the title; a copy in a workspace, where attn is, needs none.
-        repository: the address that this cell installs from, when known; a
-            tag may follow, after ``@``.
+        set_up: whether its first code installs attn where it is missing; a
+            copy in a workspace, where attn is, needs none of that.
+        repository: the address to install from, when known; a tag may
+            follow, after ``@``.
     """
     copy = with_index(without_check_outputs(pristine))
     cells: list[Any] = []
-    if not set_up:
-        _hand_on_imports(copy["cells"])
+    first = _joined(copy["cells"], set_up)
+    first["source"] = _installing_from(repository, first["source"])
+    title = next(x for x in copy["cells"] if x["cell_type"] == "markdown")
+    here = targets().place(title["source"].partition(")=")[0][1:])
+    title["source"] = title["source"].replace(here.words, here.title, 1)
     for cell in copy["cells"]:
         if cell["cell_type"] == "markdown":
             text = to_markdown(cell["source"], targets())
             cells.append({**cell, "source": text})
-        elif not _installs(cell):
+        else:
             if name := exercise_id(cell):
                 cells[-1]["source"] += f"\n\n*{sources.effort(name)}*"
             cells += _code(cell)
-        elif set_up:
-            installer = _installing_from(repository, cell["source"])
-            cell = {**cell, "source": installer}
-            cells.append(_folded(cell, "Install attn where it is missing"))
-        for tag in cell["metadata"].get("tags", []):
+        for tag in _tags(cell):
             if tag.startswith(TOUCH):
                 cells.append(_interactive(tag.removeprefix(TOUCH)))
-    if set_up and _installs(cells[0]):
-        cells[:2] = cells[1], cells[0]  # the title comes first
-    return {**copy, "cells": cells}
+    return {**copy, "cells": [*cells, _way_on(here)]}
 
 
-def translate(folder: Path, repository: str = "") -> None:
-    """Replace the notebooks in a folder by copies, and add the glossary."""
-    copies = {folder / "glossary.ipynb": glossary()}
-    for path in folder.glob("*.ipynb"):
-        pristine = json.loads(path.read_text("utf-8"))
-        copies[path] = copy_of(pristine, set_up=True, repository=repository)
-    for path, copy in copies.items():
-        text = json.dumps(copy, indent=1, ensure_ascii=False)
-        path.write_text(text + "\n", "utf-8")
-
-
-def glossary() -> Any:
-    """Return the glossary as a notebook: a cell for each term."""
-    cells = [markdown_cell("glossary", "# Glossary")]
-    for term, text in targets().terms.items():
-        definition = f"### {term}\n\n{to_markdown(text, targets())}"
-        cells.append(markdown_cell(term_cell(term), definition))
-    return notebook_of(cells)
+def glossary() -> str:
+    """Return the glossary as Markdown, with an id at each term."""
+    text = "# Glossary\n"
+    for term, meaning in targets().terms.items():
+        text += f'\n### <span id="{term_id(term)}"></span>{term}\n\n'
+        text += f"{to_markdown(meaning, targets())}\n"
+    return text
 
 
 def notebook_of(cells: list[Cell]) -> Any:
@@ -100,11 +86,11 @@ def markdown_cell(name: str, text: str) -> Cell:
     return {**about, "source": text}
 
 
-def shown_cell(
-    name: str, code: str, title: str, output: Any, *tags: str
-) -> Cell:
-    """Return a folded cell that shows an output before it has run."""
-    cell = {
+def shown_cell(name: str, code: str, result: Any, *tags: str) -> Cell:
+    """Return a cell that shows its result before it has run."""
+    data = {"text/html": result._repr_html_(), "text/plain": repr(result)}
+    output = {"output_type": "display_data", "data": data, "metadata": {}}
+    return {
         "cell_type": "code",
         "id": name,
         "metadata": {"tags": [*tags, "nbval-skip"]},
@@ -112,27 +98,39 @@ def shown_cell(
         "execution_count": None,
         "outputs": [output],
     }
-    return _folded(cell, title)
 
 
-def _installs(cell: Any) -> bool:
-    code = cell["cell_type"] == "code"
-    return code and 'find_spec("attn") is None' in cell["source"]
-
-
-def _hand_on_imports(cells: list[Any]) -> None:
-    """Give the next cell what the installing one imports for the chapter."""
+def _joined(cells: list[Any], set_up: bool) -> Any:
+    """Make one cell of the imports and what runs before them; return it."""
     code = [cell for cell in cells if cell["cell_type"] == "code"]
-    if not code or not _installs(code[0]):
-        return
-    rest = "\n".join(cell["source"] for cell in code[1:])
-    used = [
-        line
-        for line in code[0]["source"].splitlines()
-        if (imported := re.match(r"import (\w+)", line))
-        and re.search(rf"\b{imported[1]}\.", rest)
-    ]
-    code[1]["source"] = "\n".join([*used, code[1]["source"]])
+    first = next(x for x in code if "remove-cell" not in _tags(x))
+    before = code[: code.index(first)]
+    for cell in before:
+        cells.remove(cell)
+    source = "\n\n".join(
+        x["source"]
+        for x in [*before, first]
+        if set_up or 'find_spec("attn") is None' not in x["source"]
+    )
+    # The magic prints what it has done.
+    first["source"] = source.replace(
+        "%xmode Minimal", 'get_ipython().InteractiveTB.set_mode("Minimal")'
+    )
+    on_page = first["metadata"].setdefault("mystnb", {})
+    if on_page.get("code_prompt_show", "Imports") == "Imports":
+        on_page["code_prompt_show"] = first_cell.TITLE
+        first["metadata"]["tags"] = ["hide-input", first_cell.TAG]
+    return first
+
+
+def _way_on(here: Target) -> Cell:
+    """Return the last cell: it leads to what comes after a chapter."""
+    stems = (*CHAPTERS.values(), *APPENDICES)
+    places = [targets().places[stem] for stem in stems]
+    places.append(Target("Glossary", link=GLOSSARY))
+    following = places[places.index(here) + 1]
+    link = f"[{following.title}]({following.link})"
+    return markdown_cell("way-on", f"Next: {link}")
 
 
 def _installing_from(repository: str, source: str) -> str:
@@ -151,6 +149,9 @@ def _code(cell: Any) -> list[Any]:
     metadata = dict(cell["metadata"])
     on_page = metadata.pop("mystnb", {})
     title = on_page.get("code_prompt_show", "Code that the text does not need")
+    if re.match(r"@\w+\.shows\b", cell["source"]):  # it only states claims
+        metadata["tags"] = sorted({*_tags(cell), "hide-input"})
+        title = "Code of this check"
     below = []
     if name := figure_name(cell):
         number = targets().place(name).words
@@ -159,7 +160,7 @@ def _code(cell: Any) -> list[Any]:
         label = f"caption-{cell['id']}"[:64]
         below.append(markdown_cell(label, f"**{number}** {caption}"))
     cell = {**cell, "metadata": metadata}
-    if FOLDED.intersection(metadata.get("tags", [])):
+    if FOLDED.intersection(_tags(cell)):
         cell = _folded(cell, title)
     return [cell, *below]
 
@@ -167,8 +168,12 @@ def _code(cell: Any) -> list[Any]:
 def _interactive(name: str) -> Cell:
     """Show a figure that the page makes interactive, before anything runs."""
     code = f'from attn.publishing import touch\n\ntouch("{name}")'
-    title, output = "A figure to touch", output_of(name)
-    return shown_cell(f"touch-{name}", code, title, output, "hide-input")
+    cell = shown_cell(f"touch-{name}", code, touch(name), "hide-input")
+    return _folded(cell, "A figure to touch")
+
+
+def _tags(cell: Any) -> list[str]:
+    return cell["metadata"].get("tags", [])
 
 
 def _folded(cell: Any, title: str) -> Any:
@@ -181,7 +186,7 @@ def _folded(cell: Any, title: str) -> Any:
     if not source.startswith("%%"):  # which must be the first line
         source = f"# @title {title}\n{source}"
     jupyter = {**cell["metadata"].get("jupyter", {}), "source_hidden": True}
-    if WHOLE.intersection(cell["metadata"].get("tags", [])):
+    if WHOLE.intersection(_tags(cell)):
         jupyter["outputs_hidden"] = True
     metadata = {**cell["metadata"], "jupyter": jupyter, "cellView": "form"}
     return {**cell, "metadata": metadata, "source": source}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 
-GLOSSARY = "glossary.ipynb"
+GLOSSARY = "glossary.md"
 
 #: A label, a heading, or any other line; what is in a fence is none of these.
 _LINE = re.compile(r"(?m)^(?:\((\S+)\)=|#+ +(.+)|.*\S.*)$")
@@ -32,6 +32,11 @@ class Target(NamedTuple):
     number: str = ""
     link: str = ""
 
+    @property
+    def title(self) -> str:
+        """Return a chapter's title, after its number if it has one."""
+        return f"{self.number} · {self.words}".removeprefix(" · ")
+
 
 class Source(NamedTuple):
     """An entry of the bibliography, as ``Vaswani et al., 2017``."""
@@ -44,8 +49,8 @@ class Source(NamedTuple):
 class Targets:
     """Hold everything in the book that a chapter's text can refer to.
 
-    Chapters and sections are in the notebooks of the learner's folder, and
-    so is the glossary. Jupyter scrolls to a cell by its id.
+    Chapters and sections are in the notebooks of the learner's folder, where
+    Jupyter scrolls to a cell by its id; the glossary is a file beside them.
     """
 
     def __init__(self) -> None:
@@ -146,6 +151,6 @@ def notebook(stem: str) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
-def term_cell(term: str) -> str:
-    """Return the id of a term's cell in the glossary."""
+def term_id(term: str) -> str:
+    """Return the id of a term in the glossary."""
     return "term-" + re.sub(r"[^a-z0-9]+", "-", term.lower()).strip("-")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
     Targets,
-    term_cell,
+    term_id,
 )
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _reference(piece: re.Match[str], targets: Targets) -> str:
         return links if role == "cite:t" else f"[{links}]"
     if role == "term":
         term, definition = targets.term(name)
-        cell = f"{GLOSSARY}#cell-id={term_cell(term)}"
-        return f"[{words or name}]({cell}{_tooltip(definition)})"
+        link = f"{GLOSSARY}#{term_id(term)}{_tooltip(definition)}"
+        return f"[{words or name}]({link})"
     if role == "doc":  # the other pages are not in a learner's folder
         name = name.rpartition("/")[2]
         if words and name not in targets.places:

@@ -218,7 +218,9 @@ window.Play ??= (() => {
         const parts = build(data[name], own).flat().sort((a, b) => rank(a) - rank(b));
         const id = `touch-${++serial}`;
         set(place, { role: "group", "aria-labelledby": id });
-        place.append(html("div", { class: `touch-frame${beside ? " beside" : ""}` },
+        // Beside the controls, so long a sentence would leave room below them.
+        const form = beside ? " beside" : reserve[0] > 400 ? " long" : "";
+        place.append(html("div", { class: `touch-frame${form}` },
           html("p", { class: "touch-title", id }, data[name].title ?? title), parts));
       }
     };

@@ -20,7 +20,7 @@ from attn.exercises.cells import box, points
 from attn.exercises.changes import chapter_changes
 from attn.publishing.museum import exhibits
 from attn.publishing.myst_to_markdown.targets import notebook, targets
-from attn_book import claims
+from attn_book import claims, mistakes
 from attn_book.figures import DRAWINGS
 from attn_book.museum import rooms
 
@@ -45,6 +45,7 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
         "appendices": [entry(stem) for stem in APPENDICES],
         "lines": nine_lines(CHAPTERS["sdp"]),
         "mistakes": chapter_changes,
+        "totals": mistakes.totals,
         "index": exhibits,
         "rooms": rooms,
         "notebook": notebook,

@@ -21,6 +21,15 @@ def setup(app: Sphinx) -> None:
     app.connect("html-collect-pages", write)
 
 
+def totals() -> tuple[int, int]:
+    """Count the book's wrong answers, and the names that they are given."""
+    chapters = [x for key in CHAPTERS for x in chapter_changes(key).values()]
+    names = {(name, why) for all_ in chapters for name, why, _ in all_}
+    return sum(len(diffs) for all_ in chapters for *_, diffs in all_), len(
+        names
+    )
+
+
 def write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield a chapter's page: its name, what it holds, the template."""
     builder: Any = app.builder

@@ -9,6 +9,7 @@ written: the notebooks under ``_sources``, which the download button gives,
 become plain copies without the outputs of checks.
 """
 
+import json
 import os
 import re
 import shlex
@@ -19,7 +20,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.ext.autodoc.mock import mock
 
-from attn.publishing import myst_to_markdown
+from attn.publishing.myst_to_markdown import copy_of, glossary
+from attn.publishing.myst_to_markdown.targets import GLOSSARY
 from attn_book import ABSENT
 
 #: The branch of the learner's copies, written by the workflow ``pages``.
@@ -62,8 +64,14 @@ def configure(app: Sphinx, config: Config) -> None:
 def make_copies(app: Sphinx) -> list[str]:
     """Translate every notebook under ``_sources``, and add the glossary."""
     folder = Path(app.outdir, "_sources", "notebooks")
+    origin = source(app.srcdir)
     with mock([*ABSENT]):  # attn.plot loads them; a figure is shown unrun
-        myst_to_markdown.translate(folder, source(app.srcdir))
+        for path in folder.glob("*.ipynb"):
+            pristine = json.loads(path.read_text("utf-8"))
+            copy = copy_of(pristine, set_up=True, repository=origin)
+            text = json.dumps(copy, indent=1, ensure_ascii=False)
+            path.write_text(text + "\n", "utf-8")
+    (folder / GLOSSARY).write_text(glossary(), "utf-8")
     return []  # no page more
 
 

@@ -285,10 +285,10 @@ def file(tmp_path, monkeypatch):
 def test_each_exercise_of_a_file_has_its_verdict_or_those_named(file, capfd):
     right = "✓ why-causal_average  1/1 points\n"
     assert main(["check", str(file), "why-causal_average"]) == 0
-    assert capfd.readouterr() == (right, "")
+    assert capfd.readouterr() == (f"{right}total  1/1 points\n", "")
     assert main(["check", str(file)]) == 1
     out, err = capfd.readouterr()
-    assert out == right
+    assert out == f"{right}total  1/7 points\n"
     refused = [x for x in err.splitlines() if x.startswith("✗")]
     assert [x.split()[1] for x in refused] == [
         "why-gradient_by_distance",

@@ -200,7 +200,7 @@ def test_an_exercise_is_judged(place):
 def test_the_place_of_a_changed_check_is_where_it_was(call, tmp_path):
     book = solved()
     book["cells"][1]["source"] = call.format(CHECK)
-    book["cells"].append({"cell_type": "code", "source": "repeat_kv = 1"})
+    book["cells"].append({"cell_type": "code", "source": "repeat_kv(1)"})
     found = planned(book, tmp_path)
     assert len(found.own) == 7 and found.steps[2] == plan.Judge(FIRST)
 

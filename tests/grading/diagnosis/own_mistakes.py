@@ -55,9 +55,13 @@ def evidence(oracle, answer):
 
 
 def unlisted(exercise_id, name):
-    """Return an exercise without a mistake of its list, and that mistake."""
+    """Return an exercise without a mistake of its list, and that mistake.
+
+    The name is the beginning of a label, ``The sign is wrong, edit 2``; no
+    edit of that heading is on the list.
+    """
     exercise = replace(find(exercise_id))
-    (mistake,) = [x for x in exercise.mistakes if x.name.startswith(name)]
-    others = [x for x in exercise.mistakes if x is not mistake]
+    (mistake,) = [x for x in exercise.mistakes if x.label.startswith(name)]
+    others = [x for x in exercise.mistakes if x.name != mistake.name]
     exercise.__dict__["mistakes"] = others
     return exercise, mistake

@@ -26,15 +26,16 @@ def verdict(kept):
 
 
 ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
+FACTOR = "Survivors grow by another factor than 1 / (1 - p)"
 
 
 @pytest.mark.parametrize(
     ("kept", "name"),
     [
-        (KEEP, "What is not dropped does not grow"),
-        (f"{KEEP} / dropout_p", "What is left is divided by p"),
+        (KEEP, FACTOR),
+        (f"{KEEP} / dropout_p", FACTOR),
         (ZERO_OVER_ZERO, "0 is divided by 1 - p, which is 0"),
-        (COINS.format(2), "The same coins for all heads"),
+        (COINS.format(2), "One coin serves many weights"),
         (COINS.format(3), None),
     ],
     ids=["not scaled", "by p", "0 / 0", "shared", "shared by the batch"],

@@ -149,19 +149,21 @@ def test_more_memory_alone_is_not_called_a_listed_way_to_take_it():
 #: Listed mistakes, and a name that is true, or false, when no list has them.
 NAMES = """
 cache-attention_cost | Only the memory takes time | false | peak squared
-rope-llama3_scaling | There is no mixed zone: a cut at the high | false\
- | -low_freq
+rope-llama3_scaling | There is no mixed zone, but a cut at one of the\
+ factors, edit 2 | false | -low_freq
 why-soft_lookup | Divided by the temperature and the root | false\
  | applied twice
-gqa-pool_heads | The groups are averaged | false | off by one
-gqa-pool_heads | The rows of a head are averaged | true | Along another axis
+gqa-pool_heads | The mean runs over another axis than a group's heads, edit 1\
+ | false | off by one
+gqa-pool_heads | The mean runs over another axis than a group's heads, edit 2\
+ | true | Along another axis
 rope-apply_rope | It rotates the other way round | true\
  | Computed with -inv_freq
 """
 MORE = """
 cache-attention_cost | Only the arithmetic takes time | false | counts twice
 flash-tiled_backward | The return is inside the loop | false | wrong order
-tfm-tie_and_init | The tied tensor is detached | false | factor
+tfm-tie_and_init | The head is detached | false | factor
 rope-permute_weights | The heads are an axis of the result | false\
  | off by one
 cache-attention_cost | Only the arithmetic takes time | true\

@@ -101,10 +101,11 @@ def test_reworded_messages_leave_a_diagnosis_as_it_is(
     assert any(x.name for x in plain)
 
 
-SOME = [("pos-alibi_bias", "The distance is squared")]
+SQUARED = "The distance is squared, or its logarithm is taken, edit 1"
+SOME = [("pos-alibi_bias", SQUARED)]
 EVERY = [
     *SOME,
-    ("sdp-attention_loops", "Every key has the same weight"),
+    ("sdp-attention_loops", "Every key has the weight 1"),
     ("tfm-sample", "One token too many stays in top_k"),
     ("cache-decode_step", "There is no mask"),
 ]

@@ -103,7 +103,7 @@ def test_the_page_leads_to_the_open_cell_of_the_chapter_begun():
     assert "wrong when L < S" in step.get_text()
     assert "wrong when L &lt; S" in str(step)
     [here] = seen.select("li.here")
-    assert here.a.get_text() == "3 Masks"
+    assert here.a.get_text() == "3 · Masks"
     assert "1 of 13 points" in here.get_text()
 
 

@@ -66,7 +66,7 @@ def test_neither_the_reference_nor_the_library_is_an_answer(learner, trick):
 )
 def test_a_missing_answer_or_another_object_is_reported(learner, value):
     out, err = learner(value + CHECK)
-    assert out == "" and "softmax" in err.partition("points")[2]
+    assert out == "" and "softmax" in err.partition("\n")[2]
 
 
 def test_hints_come_one_at_a_time_and_are_remembered(learner):
@@ -82,13 +82,9 @@ def test_solution_prints_the_solution_and_changes_nothing(learner):
     assert learner.namespace["softmax"] is answer
 
 
-def test_reset_restores_the_stub_and_stores_the_answer(learner, tmp_path):
-    cell = tmp_path / "cell.py"
-    cell.write_text(RIGHT)
-    exec(compile(RIGHT, str(cell), "exec"), learner.namespace)
-    learner('In = []\nreset("sdp-softmax")')
-    [kept] = (tmp_path / ".attn" / "kept").glob("sdp-softmax-*.py")
-    assert "x.float()" in kept.read_text()
+def test_reset_restores_the_stub(learner):
+    """test_answers.py proves that a notebook's answer is kept."""
+    assert learner(f'{RIGHT}\nreset("sdp-softmax")').out.startswith("def ")
     with pytest.raises(NotImplementedError):
         learner.namespace["softmax"](torch.zeros(2))
 

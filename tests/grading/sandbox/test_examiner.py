@@ -73,15 +73,15 @@ BOOKS = "from attn import functional as m\n"
 CALLS = f"def {NAME}(x):\n    return m.f(x)"
 STUB = sources.stub(FIRST)
 FAILED = [
-    (f"{STUB}\n", "not written", "the stub was not changed"),
-    (f"# mine\n{STUB}", "not written", "the stub still raises"),
+    (f"{STUB}\n", "not written", "not started"),
+    (f"# mine\n{STUB}", "not written", "it still raises"),
     ("def other(): pass", "missing", "nothing in the notebook defines it"),
     (f"{NAME} = 3", "wrong", f"{NAME} needs to be a function"),
     (f"class {NAME}: pass", "wrong", f"{NAME} needs to be a function"),
     (f"def {NAME}(x)\n    pass", "wrong", "SyntaxError"),
     (f"def {NAME}(x):\n\tif x:\n        pass", "wrong", "TabError"),
     (f"raise SystemExit\n{NAME}", "wrong", "SystemExit"),
-    (f"if 0:\n    def {NAME}(): pass", "wrong", "no cell of the notebook"),
+    (f"if 0:\n    def {NAME}(): pass", "missing", "no cell of the notebook"),
     (MISSING + CALLS, "wrong", "No module named 'no_such_module'"),
     (BOOKS + CALLS, "refused", "calls attn.functional.f"),
 ]

@@ -1,0 +1,64 @@
+"""Run the cell of a chapter's imports before a learner's first cell.
+
+"Continue here" leads to an exercise in the middle of a chapter, where nothing
+has run yet. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+#: The tag of that cell, and its title.
+TAG, TITLE = "run-first", "Run this first"
+
+
+def prepare(notebook: Path) -> None:
+    """Have this kernel run that cell first, unless a learner does.
+
+    Args:
+        notebook: of the kernel. What was saved in it last is what runs; one
+            without such a cell is left alone.
+    """
+    from IPython.core.getipython import get_ipython
+    from IPython.utils.capture import capture_output
+
+    shell: Any = get_ipython()
+
+    def before(info: Any) -> None:
+        if not info.store_history:  # a tool's cell, not a learner's
+            return
+        shell.events.unregister("pre_run_cell", before)
+        cell = _cell(notebook)
+        if not cell or info.cell_id == cell.get("id"):
+            return
+        with capture_output():
+            result = shell.run_cell("".join(cell["source"]), silent=True)
+        _say(result.success)
+
+    shell.events.register("pre_run_cell", before)
+
+
+def _cell(notebook: Path) -> dict[str, Any]:
+    """Return the cell; an empty one where none is to be found."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+            if TAG in cell["metadata"].get("tags", []):
+                return cell
+    return {}
+
+
+def _say(is_done: bool) -> None:
+    """Say what has run, in a line that is no part of a cell's result."""
+    from IPython.display import display
+
+    said = "ended with this error: change that cell, and run it."
+    if is_done:
+        said = "has run: it holds the imports of this chapter."
+    text = {
+        "text/plain": f"{TITLE} {said}",
+        "text/markdown": f"*{TITLE}* {said}",
+    }
+    display(text, metadata={"attn": {"stream": ""}}, raw=True)

@@ -1,0 +1,123 @@
+"""Tell which text is the answer of an exercise in a session, from its runs.
+
+The rule is that of ``answers``. A definition that ran counts, whatever its
+cell raises below it; a cell that failed above has left an older one in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from attn.exercises.answers import binds
+
+
+@dataclass
+class Run:
+    """One run of one cell.
+
+    Args:
+        text: of the cell.
+        cell: its id; None where the front end sends none.
+        number: in the notebook's margin.
+        bound: the names whose value it changed.
+        error: that ended it, with its article: ``a NameError``.
+        ended: in seconds since 1970; 0 while it runs.
+    """
+
+    text: str
+    cell: str | None = None
+    number: int = 0
+    bound: set[str] = field(default_factory=set)
+    error: str = ""
+    ended: float = 0.0
+
+    def defines(self, name: str) -> bool:
+        """Return whether the name got its value in this run.
+
+        A definition that ran counts, whatever its cell raised below it.
+        """
+        is_text = bool(self.ended and not self.error)
+        return name in self.bound or is_text and binds(name, self.text)
+
+
+class Standing:
+    """The answer of an exercise after some runs of cells.
+
+    Args:
+        name: that the exercise defines.
+        runs: of all cells, in their order.
+
+    Attributes:
+        run: that defined the name last; None if none has.
+        failed: a later run, of the same cell where ids are known, that left
+            the name as it was.
+        others: the last runs of other cells that may define it.
+    """
+
+    def __init__(self, name: str, runs: Sequence[Run]) -> None:
+        self.name = name
+        last = max(
+            (n for n, x in enumerate(runs) if x.defines(name)), default=-1
+        )
+        self.run = runs[last] if last >= 0 else None
+        own = self.run.cell if self.run else None
+        self.failed: Run | None = None
+        for x in runs[last + 1 :]:
+            unknown = x.error and binds(name, x.text) and not (own and x.cell)
+            if x.ended and (unknown or own and x.cell == own):
+                self.failed = x
+        latest = {x.cell: x for x in runs if own and x.cell not in (own, None)}
+        self.others = [
+            x
+            for x in latest.values()
+            if binds(name, x.text) and self.run and x.text != self.run.text
+        ]
+
+    @property
+    def text(self) -> str:
+        """The text that a verdict is about; empty if no cell has one."""
+        last = self.failed or self.run
+        return last.text if last else ""
+
+    @property
+    def trouble(self) -> str:
+        """The reason why what is defined is not what its cell says."""
+        name, run, failed = self.name, self.run, self.failed
+        if failed and failed.error:
+            older = "; what is defined is older" if run else ""
+            return f"Your cell ended in {failed.error}{older}."
+        if failed:
+            cell = f"Your cell [{failed.number}]"
+            return (
+                f"{cell} no longer defines {name}; what is defined is older."
+            )
+        if (
+            run
+            and run.text.lstrip().startswith("%")
+            and not binds(name, run.text)
+        ):
+            magic = run.text.strip().splitlines()[0]
+            return (
+                f"{name} comes from {magic}: write it in a cell, and run that."
+            )
+        return ""
+
+    @property
+    def beside(self) -> list[str]:
+        """Sentences on the answer's cell, and on other cells with the name."""
+        run, name = self.run, self.name
+        if run is None or self.failed:
+            return []
+        said = (
+            [f"Below {name}, its cell ended in {run.error}."]
+            if run.error
+            else []
+        )
+        for x in self.others:
+            how = f"ended in {x.error}" if x.error else "ran before"
+            said.append(
+                f"{name} is in two cells, [{x.number}] and [{run.number}]: "
+                f"[{x.number}] {how}, [{run.number}] counts."
+            )
+        return said

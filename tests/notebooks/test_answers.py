@@ -1,0 +1,166 @@
+"""One truth about an answer: six readers, whatever ran in which order."""
+
+import shutil
+from collections import Counter
+from contextlib import chdir, nullcontext
+
+import pytest
+
+from attn.exercises import answers
+from attn.grading.classroom import check_file
+from attn.grading.classroom.examiner import Examiner
+from attn.grading.classroom.grade import Options, grade
+from attn.grading.classroom.submissions import Submission
+from attn.grading.learner import progress
+from attn.grading.learner.start_page import StartPage
+from attn.grading.sandbox import isolation
+from tests.notebooks.front_end import EXERCISE, ORDERS, FrontEnd
+from tests.notebooks.learners import pytest_nbval
+
+EVENTS = {
+    "right": "answer = right",
+    "wrong": "answer = wrong",
+    "syntax error": "answer = broken",
+    "reset": "answer = reset",
+    "reset elsewhere": "scratch = reset",
+    "second cell": "second = again",
+    "restart": "new kernel",
+    "run all": "run all",
+    "save": "save",
+}
+
+
+def walked(front, length):
+    """Yield each state's order, its number, and how many orders lead to it.
+
+    Every order of events up to a length is gone; a state is left once.
+    """
+    found, gone = {front.state(): ((), 0)}, {}
+    layer = Counter(found.values())
+    for n in range(length + 1):
+        after = Counter()
+        for (events, number), orders in layer.items():
+            yield n, (events, number, orders)
+            for event in EVENTS if n < length else ():
+                if (number, event) not in gone:
+                    front.begins(number)
+                    front.does(EVENTS[event])
+                    if (state := front.state()) not in found:
+                        found[state] = (*events, event), front.keeps()
+                    gone[number, event] = found[state]
+                after[gone[number, event]] += orders
+        layer = after
+
+
+class Readers:
+    """Who read a notebook, and the signs that they gave the exercise.
+
+    Files with the same cells and notes are read once.
+    """
+
+    def __init__(self, prefork_kernels, tmp_path, capsys, monkeypatch):
+        self.kernels, self.capsys = prefork_kernels, capsys
+        self.patch = monkeypatch
+        self.front = FrontEnd(tmp_path)
+        self.folder, self.files, self.claims = tmp_path / "read", {}, {}
+        self.folder.mkdir()
+
+    def reads(self, order):
+        """Check and save; note what check, progress and start page say."""
+        said, row = self.front.said(), stored(self.front.path.parent)
+        cells = self.front.nb.cells
+        about = [
+            (x.source, [y[:3] for y in answers.notes(x.outputs)])
+            for x in cells
+        ]
+        name = self.files.setdefault(repr(about), f"n{len(self.files)}")
+        shutil.copy(self.front.path, self.folder / f"{name}.ipynb")
+        # No verdict: that of before stands, and of a text that is there.
+        waits = "run your cell first" in said
+        texts = [answers.digest(x.source) for x in cells]
+        is_known = not waits or row.entry.get("text") in texts
+        assert waits or said[0] == row.sign, (order, said)
+        self.claims[order] = name, row.sign if is_known else "", said
+
+    def signs(self):
+        """Return, for each order, the sign of the answer that stands."""
+        _, scores = pytest_nbval(self.folder, python=self.kernels)
+        kind = "none" if isolation.complaint() else "bubblewrap"
+        options, found = Options(seed=0, isolation=kind), {}
+        with Examiner(0, isolation=kind) as examiner:
+            lent = nullcontext(examiner)  # to start one takes seconds
+            self.patch.setattr(check_file, "Examiner", lambda *_, **__: lent)
+            for name in self.files.values():
+                path = self.folder / f"{name}.ipynb"
+                row = grade(Submission(path, name, name), options, examiner)
+                [mark] = [x for x in row.marks if x.exercise == EXERCISE]
+                self.capsys.readouterr()
+                check_file.check(path, [EXERCISE])
+                said = "".join(self.capsys.readouterr())
+                sign = said[said.index(f" {EXERCISE}") - 1]
+                found[name] = scores[name][EXERCISE][0], sign, mark.sign
+        for order, (name, sign, said) in self.claims.items():
+            assert len({*found[name], sign} - {""}) == 1, (
+                f"{order}: nbval, attn check, attn grade {found[name]}; "
+                f"progress {sign}; check {said}"
+            )
+        return {x: found[name][0] for x, (name, *_) in self.claims.items()}
+
+
+def stored(folder):
+    """Return what progress() and the start page say of the exercise."""
+    with chdir(folder):
+        entries = progress.load()
+    rows = progress.Progress(entries).rows
+    row = next(x for x in rows if x.exercise.id == EXERCISE)
+    page = StartPage(entries)
+    has = page.parts[row.stem].points == row.exercise.points
+    assert has == (row.sign == "✓")
+    assert ("Last time" in page._repr_html_()) == (row.sign == "✗")
+    return row
+
+
+@pytest.fixture
+def readers(prefork_kernels, tmp_path, capsys, monkeypatch):
+    opened = Readers(prefork_kernels, tmp_path, capsys, monkeypatch)
+    yield opened
+    opened.front.close()
+
+
+@pytest.mark.parametrize(
+    "length", [1, pytest.param(4, marks=pytest.mark.exhaustive)]
+)
+def test_whatever_ran_in_which_order_all_agree(length, readers):
+    orders = Counter()
+    for n, (events, number, times) in walked(readers.front, length):
+        orders[n] += times
+        if events not in readers.claims:
+            readers.front.begins(number)
+            readers.reads(events)
+    assert orders == {n: len(EVENTS) ** n for n in range(length + 1)}
+    assert {*readers.signs().values()} == {*"✓✗·"}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("ids", [True, False])
+def test_no_order_that_is_known_makes_them_differ(ids, readers):
+    readers.front.ids, expected = ids, {}
+    for heading, orders in ORDERS.items():
+        if ids == (heading != "Without ids of cells"):
+            expected |= orders
+    for order in expected:
+        readers.front.begins()
+        readers.front.does(order)
+        readers.reads(order)
+    assert readers.signs() == expected
+
+
+def test_what_stood_before_is_kept_and_a_second_cell_is_named(readers):
+    front, folder = readers.front, readers.front.path.parent
+    front.does("answer = right; check; answer = broken; second = wrong")
+    said = " ".join(front.said().split())
+    assert "causal is in two cells" in said and "[6] counts" in said
+    [kept] = folder.glob("kept answers/mask-causal-*.py")
+    assert f"that answer is in kept answers/{kept.name}" in said
+    assert "raise NotImplementedError" not in kept.read_text()
+    assert "(right on 2" in stored(folder).last
