@@ -42,7 +42,7 @@ CODE = re.compile(
 )
 """Code in a sentence, which needs no marks: calls, and names of variables."""
 _MARKED = re.compile(
-    r"(?P<ticks>`+)(?P<code>.+?)(?P=ticks)"
+    r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?P=ticks)"
     r"|(?<![\w*])\*(?P<em>\w|\w[^*`]*\w)\*(?![\w*])"
 )
 
@@ -142,7 +142,7 @@ def _code_and_text(piece: str) -> tuple[str, str]:
 
 def marked(text: str) -> str:
     """Put the marks of Markdown around the code in a sentence."""
-    parts = re.split(r"(`+.+?`+)", text)
+    parts = re.split(r"(`[^`]*`)", text)
     parts[::2] = [CODE.sub(r"`\g<0>`", x) for x in parts[::2]]
     return "".join(parts)
 
