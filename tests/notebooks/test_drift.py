@@ -83,8 +83,9 @@ def test_long_code_is_folded_with_a_label_unless_the_text_teaches_it(
 
 
 def test_a_chapter_imports_every_function_of_the_grader(key, notebook):
-    """All but ``start``, which is for the start notebook."""
-    names = ", ".join(x for x in grading.__all__ if x != "start")
+    """All but ``start``, of the start notebook, and what a refusal gives."""
+    others = ("case", "start")
+    names = ", ".join(x for x in grading.__all__ if x not in others)
     (cell,) = (x for x in notebook.cells if "attn.grading" in x.source)
     assert f"from attn.grading import {names}\n" in cell.source + "\n"
 
