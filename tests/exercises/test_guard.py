@@ -75,7 +75,7 @@ def test_a_read_past_the_end_is_refused_even_if_the_result_is_right(
          [("inside, -float", "lane <= columns, -float"),
           ("e = tl.exp(x",
            "x = tl.where(inside, x, -1e38)\n    e = tl.exp(x")],
-         "it reads X[0, 1], and X has the shape (2, 1)"),
+         "it reads X[0, 9], and X has the shape (2, 9)"),
         # An atomic addition, without a crash.
         ("copy_tile_kernel",
          [("tl.store(OUT + r", "tl.atomic_add(OUT + 2**40 + r")],

@@ -12,7 +12,6 @@ window.Play ??= (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const data = {};
   let serial = 0;
-
   const fill = (node, attributes, children) => {
     for (const [key, value] of Object.entries(attributes)) {
       if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
@@ -218,7 +217,6 @@ window.Play ??= (() => {
         const parts = build(data[name], own).flat().sort((a, b) => rank(a) - rank(b));
         const id = `touch-${++serial}`;
         set(place, { role: "group", "aria-labelledby": id });
-        // Beside the controls, so long a sentence would leave room below them.
         const form = beside ? " beside" : reserve[0] > 400 ? " long" : "";
         place.append(html("div", { class: `touch-frame${form}` },
           html("p", { class: "touch-title", id }, data[name].title ?? title), parts));

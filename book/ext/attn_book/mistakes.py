@@ -23,11 +23,9 @@ def setup(app: Sphinx) -> None:
 
 def totals() -> tuple[int, int]:
     """Count the book's wrong answers, and the names that they are given."""
-    chapters = [x for key in CHAPTERS for x in chapter_changes(key).values()]
-    names = {(name, why) for all_ in chapters for name, why, _ in all_}
-    return sum(len(diffs) for all_ in chapters for *_, diffs in all_), len(
-        names
-    )
+    lists = (x for key in CHAPTERS for x in chapter_changes(key).values())
+    every = [x for one in lists for x in one]
+    return sum(len(x[2]) for x in every), len({x[:2] for x in every})
 
 
 def write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:

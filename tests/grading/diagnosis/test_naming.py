@@ -151,7 +151,7 @@ NAMES = """
 cache-attention_cost | Only the memory takes time | false | peak squared
 rope-llama3_scaling | There is no mixed zone, but a cut at one of the\
  factors, edit 2 | false | -low_freq
-why-soft_lookup | Divided by the temperature and the root | false\
+why-soft_lookup | The scores are divided by the root of D, edit 2 | false\
  | applied twice
 gqa-pool_heads | The mean runs over another axis than a group's heads, edit 1\
  | false | off by one
