@@ -121,7 +121,7 @@ def noted(exercise_id: str) -> Note | None:
 
 
 class Task(NamedTuple):
-    """What a row needs of an exercise, which imports more."""
+    """Hold what a row needs of an exercise, which imports more."""
 
     id: str
     points: int
