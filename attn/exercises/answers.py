@@ -122,7 +122,7 @@ class Answer(NamedTuple):
     Args:
         at: the number of its cell; None if no cell holds one.
         end: of the last cell that it needs: one below may complete a class.
-        others: the numbers of the other cells that define the name.
+        others: the numbers of the other cells that define or delete the name.
         settled: what is said of it without running it; empty if it runs.
     """
 
@@ -170,7 +170,9 @@ def answer(
             settled = NOT_STARTED
         elif last.refused:
             settled = REFUSED
-    others, end = [n for n in own if n != at], at
+    takes = re.compile(rf"^[ \t]*del\b.*\b{name}\b", re.MULTILINE)
+    every = [n for n, x in cells.items() if binds(name, x) or takes.search(x)]
+    others, end = [n for n in every if n != at], at
     if at is not None and not settled:
         stop = min((x for x in others if x > at), default=math.inf)
         texts = {n: x for n, x in cells.items() if n not in stubs and n < stop}

@@ -67,7 +67,7 @@ def watch() -> None:
 
 
 def found(
-    exercise: str, namespace: dict[str, Any], value: Any, judged: str
+    exercise: str, namespace: dict[str, Any], value: Any, judged: str | None
 ) -> Found | None:
     """Return what a check finds; None where the namespace is no notebook's.
 
@@ -75,7 +75,7 @@ def found(
         exercise: its id.
         namespace: in which it is checked.
         value: what its name means there.
-        judged: digest of the text whose verdict is stored.
+        judged: digest of the text whose verdict is stored; None where none is.
     """
     name = exercise.partition("-")[2]
     stands = standing(name, namespace)
@@ -93,7 +93,7 @@ def found(
         word, said = FIRST, "Your cell has changed since it ran, or is gone."
     elif said := stands.trouble:
         word = FIRST if digest(text) == judged else UNJUDGED
-    elif value is None:
+    elif value is None or is_reference and judged not in (None, digest(text)):
         word, said = FIRST, f"{name} is not defined."
     return Found(text, f"{said} {_NEXT[word]}".strip(), word, stands.beside)
 

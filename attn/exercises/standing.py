@@ -62,15 +62,20 @@ class Standing:
         )
         self.run = runs[last] if last >= 0 else None
         own = self.run.cell if self.run else None
+        latest: dict[object, Run] = {}  # of each cell
+        for n, x in enumerate(runs):
+            latest.pop(x.cell or n, None)
+            latest[x.cell or n] = x
+        after = [x for x in runs[last + 1 :] if x in latest.values()]
         self.failed: Run | None = None
-        for x in runs[last + 1 :]:
+        for x in after:
             unknown = x.error and binds(name, x.text) and not (own and x.cell)
             if x.ended and (unknown or own and x.cell == own):
                 self.failed = x
-        latest = {x.cell: x for x in runs if own and x.cell not in (own, None)}
         self.others = [
             x
             for x in latest.values()
+            if own and x.cell not in (own, None)
             if binds(name, x.text) and self.run and x.text != self.run.text
         ]
 

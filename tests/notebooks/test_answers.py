@@ -99,6 +99,7 @@ class Readers:
                 said = "".join(self.capsys.readouterr())
                 sign = said[said.index(f" {EXERCISE}") - 1]
                 found[name] = scores[name][EXERCISE][0], sign, mark.sign
+        self.found = found
         for order, (name, sign, said) in self.claims.items():
             assert len({*found[name], sign} - {""}) == 1, (
                 f"{order}: nbval, attn check, attn grade {found[name]}; "

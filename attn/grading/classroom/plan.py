@@ -125,7 +125,8 @@ def planned(
             at = edited[-1] if edited else None
             answer = answers.Answer(at, at, edited[:-1])
         if answer.at in own:
-            written[exercise] = [*answer.others, answer.at]
+            others = [n for n in answer.others if n in own]
+            written[exercise] = [*others, answer.at]
         found[exercise] = answer
         if odd := [y for n in marked for y in numbered[n].notes]:
             notes[exercise] = tuple(odd)

@@ -54,7 +54,8 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     is_own, found, beside = answer is None, None, [_TRIED]
     if is_own:
         answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
-        judged = progress.load().get(exercise.id, {}).get("text", "")
+        entry = progress.load().get(exercise.id, {})
+        judged = entry.get("text", "") if cards.is_enabled() else None
         found = ran.found(exercise.id, frame.f_globals, answer, judged)
     unjudged, word = _unjudged(exercise, found, answer)
     verdict = unjudged or _verdict(exercise, answer)
@@ -78,7 +79,8 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     head = f"{exercise.id}  0/{exercise.points} points"
     card = functools.partial(html, "wrong", exercise, verdict, *calls)
     if word:
-        is_open = word == ran.FIRST and fallback_of(answer) != exercise.id
+        has_words = bool(found and found.said) or answer is None
+        is_open = word == ran.FIRST and has_words
         if is_open:  # the points of before count
             sign, head = "·", f"{exercise.id}  {word}"
         kind, points = CALM._replace(word=word), None if is_open else 0
