@@ -31,6 +31,7 @@ def lab(prefork_kernels, tmp_path, monkeypatch):
     own.write_text("mine = 'started up'\n")
     monkeypatch.setenv("PYTHONSTARTUP", str(own))
     monkeypatch.setattr("attn.grading.learner.workspace.fill", lambda _: [])
+    monkeypatch.setattr(commands, "find_spec", bool)  # JupyterLab, or not
     commands.main(["lab", str(tmp_path)])
     started = []
 
