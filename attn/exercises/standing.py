@@ -62,19 +62,18 @@ class Standing:
         )
         self.run = runs[last] if last >= 0 else None
         own = self.run.cell if self.run else None
-        latest: dict[object, Run] = {}  # of each cell
+        latest: dict[object, int] = {}  # the last run of each cell
         for n, x in enumerate(runs):
             latest.pop(x.cell or n, None)
-            latest[x.cell or n] = x
-        after = [x for x in runs[last + 1 :] if x in latest.values()]
+            latest[x.cell or n] = n
         self.failed: Run | None = None
-        for x in after:
+        for x in (runs[n] for n in latest.values() if n > last):
             unknown = x.error and binds(name, x.text) and not (own and x.cell)
             if x.ended and (unknown or own and x.cell == own):
                 self.failed = x
         self.others = [
             x
-            for x in latest.values()
+            for x in map(runs.__getitem__, latest.values())
             if own and x.cell not in (own, None)
             if binds(name, x.text) and self.run and x.text != self.run.text
         ]

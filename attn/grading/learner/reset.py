@@ -35,7 +35,7 @@ def reset(exercise_id: str = "") -> None:
     if not (found := meant(exercise_id, "reset")):
         return
     exercise = found.id
-    name, stub = exercise.partition("-")[2], sources.stub(exercise)
+    name, stub = found.name, sources.stub(exercise)
     namespace, run = sys._getframe(1).f_globals, ran.current()
     stands, shell = ran.standing(name, namespace), get_ipython()
     text = stands.text if stands else ""
