@@ -97,7 +97,7 @@ def test_an_untouched_chapter_fails_exactly_its_checks(
         if case.find("failure") is not None
     }
     assert failed == set(worth)
-    assert score == {path.stem: {x: ("✗", 0, worth[x]) for x in worth}}
+    assert score == {path.stem: {x: ("·", 0, worth[x]) for x in worth}}
 
 
 @pytest.mark.exhaustive
