@@ -63,7 +63,7 @@ function assemble(gathered, captions, sizes) {
   };
   const kinds = { "book/api/": "small columns", "book/glossary": "small columns",
     "book/bibliography": "small columns", "notebooks/museum": "small columns",
-    "book/claims": "small" };
+    "book/claims": "small", "book/for-teachers": "small", "book/mistakes": "small" };
   const kind = (page) => Object.entries(kinds).find(([start]) => page.startsWith(start))?.[1];
   let head;
   const chapters = gathered.map((x) => {
