@@ -104,7 +104,7 @@ def pytest_runtest_logreport(report: Any) -> None:
         scores[name] = sign, points, about["max_points"], said
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)  # pytest 7 has no other
 def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
     """Print the points; what is not started has only its line there."""
     stats = terminalreporter.stats

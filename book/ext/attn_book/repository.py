@@ -62,15 +62,15 @@ def configure(app: Sphinx, config: Config) -> None:
 
 
 def make_copies(app: Sphinx) -> list[str]:
-    """Translate every notebook under ``_sources``, and add the glossary."""
+    """Write every notebook under ``_sources`` translated, and the glossary."""
     folder = Path(app.outdir, "_sources", "notebooks")
     origin = source(app.srcdir)
     with mock([*ABSENT]):  # attn.plot loads them; a figure is shown unrun
-        for path in folder.glob("*.ipynb"):
+        for path in Path(app.srcdir, "notebooks").glob("*.ipynb"):
             pristine = json.loads(path.read_text("utf-8"))
             copy = copy_of(pristine, set_up=True, repository=origin)
             text = json.dumps(copy, indent=1, ensure_ascii=False)
-            path.write_text(text + "\n", "utf-8")
+            (folder / path.name).write_text(text + "\n", "utf-8")
     (folder / GLOSSARY).write_text(glossary(), "utf-8")
     return []  # no page more
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from attn.exercises import sources
+from attn.exercises import answers, sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
 from tests.grading.classroom.damage.kinds import planned, solved
@@ -82,7 +82,10 @@ def damage(tmp_path, impatient, victim):
             "the next submission's marks differ": differs,
         }
         for name, mark in found.items():
-            may_fail = name == attack.exercise or "spoils" in attack.flags
+            # A cell that defines the name again, after its check, counts.
+            is_its = answers.binds(name.partition("-")[2], attack.text)
+            is_its |= name == attack.exercise
+            may_fail = is_its or "spoils" in attack.flags
             effects |= {
                 f"{name} is {mark.status}": not (may_fail or mark.passed),
                 f"{name} has no message": not mark.passed and not mark.message,
