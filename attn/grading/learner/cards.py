@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -142,8 +143,15 @@ def html(name: str, *about: Any, page: str = "cards.html", **more: Any) -> str:
 
 @cache
 def templates() -> Environment:
-    """Return what fills in this folder's pages; every text is escaped."""
+    """Return what fills in this folder's pages; every text is escaped.
+
+    Compiled once for all kernels, where a folder of the user's can be had.
+    """
+    from jinja2 import FileSystemBytecodeCache
+
     environment = pages(Path(__file__).parent)
+    with suppress(OSError, RuntimeError):
+        environment.bytecode_cache = FileSystemBytecodeCache()
     environment.globals |= {
         "CALM": CALM,
         "GOES_ON": GOES_ON,

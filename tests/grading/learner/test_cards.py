@@ -330,3 +330,10 @@ def test_all_that_is_known_opens_with_the_keyboard(live, browser):
     tab.keyboard.press("Enter")
     assert known.is_visible()
     tab.close()
+
+
+def test_pages_are_compiled_where_nothing_can_be_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    cards.templates.cache_clear()
+    assert "reached" in cards.html("goal", "x", cards.RIGHT)
+    cards.templates.cache_clear()
