@@ -6,12 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from attn.exercises.spec import find
 from attn.exercises.wrapping import wrapped
-from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.grade import Options, grade
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox import isolation
+from attn.grading.sandbox.sandbox import Sandbox
 
 
 def check(path: Path, ids: Sequence[str] = ()) -> int:
@@ -30,11 +29,15 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
     Raises:
         ValueError: the file holds no exercise, or not one of ``ids``.
     """
-    names = [find(x).id for x in ids]
     # The inputs of a notebook's ``check``; the code is one's own.
     kind = "none" if isolation.complaint() else "bubblewrap"
-    options = Options(seed=0, isolation=kind)
-    with Examiner(options.seed, isolation=options.isolation) as examiner:
+    options, sandbox = Options(seed=0, isolation=kind), Sandbox(kind)
+    # Not before: both import PyTorch, at the same time.
+    from attn.exercises.spec import find
+    from attn.grading.classroom.examiner import Examiner
+
+    with Examiner(0, isolation=kind, sandbox=sandbox) as examiner:
+        names = [find(x).id for x in ids]
         row = grade(Submission(path, path.name, path.stem), options, examiner)
     if row.status == "unreadable":
         raise ValueError(f"{path}: {row.message}")

@@ -24,7 +24,8 @@ from attn.grading.classroom.notebook_run import Graded, NotebookRun
 from attn.grading.classroom.plan import Plan, python_of
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
-from attn.grading.sandbox.sandbox import Answer, Died, Sandbox, Session
+from attn.grading.sandbox.sandbox import Sandbox
+from attn.grading.sandbox.session import Answer, Died, Session
 
 #: What takes a second to import, and the words that need it.
 _SLOW = {
@@ -49,6 +50,7 @@ class Examiner(ExitStack):
         isolation: of notebooks from the machine, a key of
             ``isolation.KINDS``.
         memory: bytes that one notebook may use.
+        sandbox: that has been started, of this isolation.
     """
 
     def __init__(
@@ -57,11 +59,14 @@ class Examiner(ExitStack):
         timeout: float = 60.0,
         isolation: str = "bubblewrap",
         memory: int = 4 << 30,
+        sandbox: Sandbox | None = None,
     ) -> None:
         super().__init__()
         self.seed, self.timeout, self._kind = seed, timeout, isolation
         self._memory = memory
-        self._opened: Sandbox | None = None
+        self._opened = sandbox
+        if sandbox:
+            self.callback(sandbox.close)
         self._oracle = cache(self._new_oracle)
 
     def examine(self, plan: Plan, points: Mapping[str, float]) -> list[Mark]:
@@ -90,6 +95,7 @@ class Examiner(ExitStack):
         if self._opened is None or not self._opened.is_open:
             self._opened = Sandbox(self._kind)
             self.callback(self._opened.close)
+        self._opened.wait()
         return self._opened
 
     def _start(self, plan: Plan) -> Session:

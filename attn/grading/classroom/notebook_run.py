@@ -20,7 +20,7 @@ from attn.grading.classroom.plan import Judge, Own, Plan, Step, python_of
 from attn.grading.classroom.result import Status
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.sandbox.requests import Cell, Check
-from attn.grading.sandbox.sandbox import Answer, CellDied, Note, Session
+from attn.grading.sandbox.session import Answer, CellDied, Note, Session
 
 _RESTARTS = 3  # of a notebook's process, without what ended it
 _MOST_NOTES = 3  # on a page, for one exercise

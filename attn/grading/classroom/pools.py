@@ -22,6 +22,7 @@ from attn.grading.classroom.grade import Options, empty_row, failed, grade
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox.isolation import neutral
+from attn.grading.sandbox.sandbox import Sandbox
 
 Start = Callable[[], futures.Executor]
 #: Gives what starts an executor, and how many are to run at a time.
@@ -35,11 +36,15 @@ _examiners: dict[tuple[Any, ...], Any] = {}  # of this process
 
 def work(submission: Submission, options: Options) -> Result:
     """Grade a submission with this process's examiner of these options."""
-    from attn.grading.classroom.examiner import Examiner
-
     key = options.seed, options.timeout, options.isolation
     with _turn:
-        examiner = _examiners.setdefault(key, Examiner(*key))
+        if key not in _examiners:
+            sandbox = Sandbox(options.isolation)
+            # Not before: both import PyTorch, at the same time.
+            from attn.grading.classroom.examiner import Examiner
+
+            _examiners[key] = Examiner(*key, sandbox=sandbox)
+        examiner = _examiners[key]
         result = grade(submission, options, examiner)
         if not result.digest:  # it failed: the next one gets a new sandbox
             _close()

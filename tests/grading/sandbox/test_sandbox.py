@@ -16,7 +16,8 @@ from attn.exercises.case import Case
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.sandbox import isolation, server
 from attn.grading.sandbox.requests import Cell, Check
-from attn.grading.sandbox.sandbox import CellDied, Died, Sandbox
+from attn.grading.sandbox.sandbox import Sandbox
+from attn.grading.sandbox.session import CellDied, Died
 from tests.grading.sandbox.conftest import left_running, running, settled
 
 pytestmark = pytest.mark.skipif(
