@@ -169,7 +169,7 @@ rope-permute_weights | The heads are an axis of the result | false\
  | off by one
 cache-attention_cost | Only the arithmetic takes time | true\
  | A bound is missing
-why-kernel_regression | The bandwidth is not squared, edit 1 | true\
+why-kernel_regression | The bandwidth is not squared | true\
  | An exponent is missing
 tfm-tie_and_init | The embedding keeps size 1 | true\
  | Off by the factor 1 / std
