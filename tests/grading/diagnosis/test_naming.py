@@ -149,7 +149,8 @@ def test_more_memory_alone_is_not_called_a_listed_way_to_take_it():
 
 #: Listed mistakes, and a name that is true, or false, when no list has them.
 NAMES = """
-cache-attention_cost | Only the memory takes time | false | peak squared
+cache-attention_cost | One of the two times is left out, edit 2 | false\
+ | peak squared
 rope-llama3_scaling | There is no mixed zone, but a cut at one of the\
  factors, edit 2 | false | -low_freq
 why-soft_lookup | The scores are divided by the root of D, edit 2 | false\
@@ -162,12 +163,13 @@ rope-apply_rope | It rotates the other way round | true\
  | Computed with -inv_freq
 """
 MORE = """
-cache-attention_cost | Only the arithmetic takes time | false | counts twice
+cache-attention_cost | One of the two times is left out, edit 1 | false\
+ | counts twice
 flash-tiled_backward | The return is inside the loop | false | wrong order
 tfm-tie_and_init | The head is detached | false | factor
 rope-permute_weights | The heads are an axis of the result | false\
  | off by one
-cache-attention_cost | Only the arithmetic takes time | true\
+cache-attention_cost | One of the two times is left out, edit 1 | true\
  | A bound is missing
 why-kernel_regression | The bandwidth is not squared | true\
  | An exponent is missing
