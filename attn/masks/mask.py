@@ -51,7 +51,8 @@ class Mask:
         predicate: ``(b, h, q_idx, kv_idx) -> bool``, True = may attend.
             The indices are integer tensors that broadcast against each
             other; ``q_idx`` and ``kv_idx`` are absolute positions. This is
-            FlexAttention's ``mask_mod`` and Hugging Face's mask function.
+            FlexAttention's ``mask_mod`` and Hugging Face's mask function;
+            FlexAttention numbers the queries from 0: see ``shift``.
         text: what ``repr`` prints.
         terms: the conjunction equal to the mask. A kernel that supports
             every term need not call the predicate.
