@@ -27,6 +27,7 @@ def verdict(kept):
 
 ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
 FACTOR = "Survivors grow by another factor than 1 / (1 - p)"
+COINS_SHARED = "All heads and sequences share their coins"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ FACTOR = "Survivors grow by another factor than 1 / (1 - p)"
         (KEEP, FACTOR),
         (f"{KEEP} / dropout_p", FACTOR),
         (ZERO_OVER_ZERO, "0 is divided by 1 - p, which is 0"),
-        (COINS.format(2), "One coin serves many weights"),
+        (COINS.format(2), COINS_SHARED),
         (COINS.format(3), None),
     ],
     ids=["not scaled", "by p", "0 / 0", "shared", "shared by the batch"],

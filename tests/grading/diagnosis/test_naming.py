@@ -175,8 +175,6 @@ why-kernel_regression | The bandwidth is not squared | true\
  | An exponent is missing
 tfm-tie_and_init | The embedding keeps size 1 | true\
  | Off by the factor 1 / std
-tfm-sample | The square of the temperature | true\
- | A factor counts twice
 """
 
 
@@ -193,6 +191,13 @@ def test_a_true_name_is_given_and_a_false_one_is_not(
     exercise, mistake = unlisted(exercise_id, name)
     found = judge(exercise, mistake.answer).mistake or ""
     assert (part in found) == (kind == "true")
+
+
+@pytest.mark.exhaustive
+def test_what_no_list_has_gets_the_name_of_a_kind():
+    edit = "- logits / temperature\n+ logits / temperature**2"
+    verdict = judge(find("tfm-sample"), edited("tfm-sample", edit))
+    assert verdict.mistake == "A factor counts twice"
 
 
 @pytest.mark.parametrize(

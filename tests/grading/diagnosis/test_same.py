@@ -101,7 +101,7 @@ def test_reworded_messages_leave_a_diagnosis_as_it_is(
     assert any(x.name for x in plain)
 
 
-SQUARED = "The distance is squared, or its logarithm is taken, edit 1"
+SQUARED = "The cost is not linear in the distance, edit 1"
 SOME = [("pos-alibi_bias", SQUARED)]
 EVERY = [
     *SOME,
