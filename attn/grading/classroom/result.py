@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -38,6 +39,8 @@ _HIDDEN = (
     "\ud800-\udfff\ufeff\ufffe\uffff"
 )
 _WITH_LINES = ("message", "details", "code")
+#: A teacher's points, if any, and a comment, by learner and exercise.
+ByHand = Mapping[tuple[str, str], tuple[float | None, str]]
 
 
 @dataclass(frozen=True)
