@@ -115,14 +115,8 @@ def run(
     """Yield a result for each submission, as they end; keep each in a file.
 
     What the folder has of these submissions comes first, and is not graded
-    again.
-
-    Args:
-        submissions: of the batch.
-        options: of the batch.
-        out: its folder.
-        pool: starts what grades: processes, or a cluster.
-        jobs: how many submissions at a time.
+    again. What ``pool`` starts, processes or a cluster, grades the others,
+    ``jobs`` at a time.
     """
     kept = {x.name: _kept(out, x, options) for x in submissions}
     yield from filter(None, kept.values())
