@@ -113,9 +113,9 @@ def stored(folder):
     with chdir(folder):
         entries = progress.load()
     rows = progress.Progress(entries).rows
-    row = next(x for x in rows if x.exercise.id == EXERCISE)
+    row = next(x for x in rows if x.id == EXERCISE)
     page = StartPage(entries)
-    has = page.parts[row.stem].points == row.exercise.points
+    has = page.parts[row.stem].points == row.worth
     assert has == (row.sign == "✓")
     assert ("Last time" in page._repr_html_()) == (row.sign == "✗")
     return row

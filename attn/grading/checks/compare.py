@@ -89,11 +89,7 @@ class Problem:
         return self.expected.to(self.dtype) if self.dtype else self.expected
 
     def text(self, returns: Sequence[str] = ()) -> str:
-        """Return what is wrong, with the first element that is.
-
-        Args:
-            returns: what the task calls the parts of a result.
-        """
+        """Return what is wrong, with the first element that is."""
         if self.kind in ("error", "random", "side effect"):
             return self.message
         first = ""
@@ -249,11 +245,9 @@ def _compare_numbers(got: Any, right: _Right, limit: _Limit) -> Problem | None:
         message = "is {}, not {}".format(*distinct_texts(got, expected))
         return Problem("value", message, got=got, expected=expected)
     is_count = isinstance(got, Tensor) and not got.is_floating_point()
-    x, y, z = (
-        None if n is None else torch.as_tensor(n, dtype=torch.float64)
-        for n in (got, right.exact, right.perturbed)
-    )
-    assert x is not None and y is not None
+    in_float64 = partial(torch.as_tensor, dtype=torch.float64)
+    x, y = in_float64(got), in_float64(right.exact)
+    z = None if right.perturbed is None else in_float64(right.perturbed)
     expected = y.to(torch.float64 if is_count else torch.float32)
     return _compare_elements(x, y, limit(_Right(expected, y, z)))
 

@@ -1,5 +1,7 @@
 """Run the cases, and find those in which an answer is wrong."""
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -8,6 +10,8 @@ from typing import Any
 import torch
 
 from attn.exercises.guard import OutOfBounds
+from attn.exercises.kernel import Emulated
+from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.compare import Part, Problem, differences, max_abs
 from attn.grading.checks.effects import SideEffect
@@ -19,9 +23,6 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.result import NoGradient
 from attn.grading.checks.run import Outcome, run
 from attn.profiling.compat import language_kept_patched
-
-checking: ContextVar[str | None] = ContextVar("checking", default=None)
-"""The id of the exercise whose answer is running."""
 
 
 @contextmanager
@@ -79,20 +80,8 @@ def run_all(
 
 def stopped(outcomes: list[Outcome]) -> bool:
     """Return whether the last outcome forbids to run any other case."""
-    return isinstance(outcomes[-1].error, _STOPS)
-
-
-@contextmanager
-def checked(exercise_id: str) -> Iterator[None]:
-    """Tell a check that an answer calls which exercise is being checked."""
-    token = checking.set(exercise_id)
-    try:
-        yield
-    finally:
-        checking.reset(token)
-
-
-_STOPS = OutOfTime | NotImplementedError | Forbidden
+    stops = OutOfTime | NotImplementedError | Forbidden
+    return isinstance(outcomes[-1].error, stops)
 
 
 def failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
@@ -204,3 +193,56 @@ def error_text(outcome: Outcome) -> str:
     notes = "".join(f"\n  {x}" for x in getattr(error, "__notes__", ()))
     text = f": {text}" if text else ""
     return f"it raised {type(error).__name__}{text}{place}{notes}"
+
+
+# --- the reference in the place of a wrong answer ----------------------------
+
+#: The id of the exercise whose answer is running.
+_checking: ContextVar[str | None] = ContextVar("checking", default=None)
+
+
+@contextmanager
+def checked(exercise_id: str) -> Iterator[None]:
+    """Tell a reference in an answer's place which exercise is checked."""
+    token = _checking.set(exercise_id)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def fallback(exercise: Exercise) -> Any:
+    """Return the reference for the place of a wrong answer: a chapter goes on.
+
+    It is marked, and never passes as an answer.
+    """
+
+    def refusing(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if _checking.get() == exercise.id:
+                raise RuntimeError(
+                    f"this {exercise.name} is the reference, put there so "
+                    "that the chapter goes on: write your own"
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    marked: Any
+    reference = exercise.reference
+    if exercise.launch:
+        marked = Emulated(refusing(reference.function))
+    elif inspect.isclass(reference):
+        own = {"__init__": refusing(reference.__init__)}
+        own["__doc__"] = reference.__doc__
+        marked = type(exercise.name, (reference,), own)
+    else:
+        marked = refusing(reference)
+    marked.__attn_reference__ = exercise.id
+    return marked
+
+
+def fallback_of(answer: Any) -> str | None:
+    """Return the exercise for which the reference took the answer's place."""
+    return getattr(answer, "__attn_reference__", None)

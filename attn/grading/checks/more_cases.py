@@ -42,13 +42,9 @@ _COUNTS = {torch.bool, torch.int64}
 _PLAIN = bool | int | float | str | torch.dtype | None
 
 
-def more_cases(
-    exercise: Exercise,
-    cases: Sequence[Case],
-    seed: int,
-    reference: Callable[[Case], Outcome],
-) -> list[Case]:
-    """Return what no exercise writes: later calls, and other objects.
+@dataclass
+class MoreCases:
+    """Make what no exercise writes: later calls, and other objects.
 
     Args:
         exercise: the exercise.
@@ -57,18 +53,6 @@ def more_cases(
         reference: runs the right answer; raises RuntimeError where a case
             does not fit it.
     """
-    more = _MoreCases(exercise, cases, seed, reference)
-    kinds = [more.other_elements, more.other_coins, more.other_object]
-    kinds.append(more.other_dtypes)
-    given = set().union(*(exercise.inputs(case) for case in cases))
-    if not exercise.use and not _RESULTS & given:
-        kinds += [more.other_argument, more.other_length]
-    return [case for kind in [*kinds, more.initial_values] for case in kind()]
-
-
-@dataclass
-class _MoreCases:
-    """The arguments are those of ``more_cases``; each method is a kind."""
 
     exercise: Exercise
     cases: Sequence[Case]
@@ -80,6 +64,17 @@ class _MoreCases:
         with suppress(ValueError):  # none is of float32
             self.first = typical(self.exercise, self.cases)[::-1]
         self.pairs = self._paired(self.seed)
+
+    def __iter__(self) -> Iterator[Case]:
+        yield from self.other_elements()
+        yield from self.other_coins()
+        yield from self.other_object()
+        yield from self.other_dtypes()
+        given = set().union(*map(self.exercise.inputs, self.cases))
+        if not self.exercise.use and not _RESULTS & given:
+            yield from self.other_argument()
+            yield from self.other_length()
+        yield from self.initial_values()
 
     def _paired(self, seed: int) -> list[Pair]:
         """Return the cases, each with the same one of another seed."""

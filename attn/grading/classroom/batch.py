@@ -4,7 +4,7 @@ A batch is a folder::
 
     batch.json       its paths, seed, points, time and isolation
     results/*.json   a file for each submission, written in one step
-    marks.csv        the teacher's own (``marks``)
+    marks.csv        the teacher's own (``tables``)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from attn.data.files import write
-from attn.grading.classroom import marks, pools
+from attn.grading.classroom import pools, tables
 from attn.grading.classroom.grade import Options, digest
 from attn.grading.classroom.result import Result, from_json, json_of
 from attn.grading.classroom.submissions import Submission
@@ -58,7 +58,7 @@ def opened(
         )
     if out.exists() and not (out / _BATCH).exists():
         others = [out] if out.is_file() else [*out.iterdir()]
-        if any(x.name not in (_LOCK, marks.NAME) for x in others):
+        if any(x.name not in (_LOCK, tables.MARKS) for x in others):
             raise ValueError(
                 f"{out} must be a new folder, or one of attn grade; it holds "
                 f"{others[0].name}: name another with --out"
@@ -115,14 +115,8 @@ def run(
     """Yield a result for each submission, as they end; keep each in a file.
 
     What the folder has of these submissions comes first, and is not graded
-    again.
-
-    Args:
-        submissions: of the batch.
-        options: of the batch.
-        out: its folder.
-        pool: starts what grades: processes, or a cluster.
-        jobs: how many submissions at a time.
+    again. What ``pool`` starts, processes or a cluster, grades the others,
+    ``jobs`` at a time.
     """
     kept = {x.name: _kept(out, x, options) for x in submissions}
     yield from filter(None, kept.values())

@@ -15,11 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attn.grading.classroom.result import Result, clean
+from attn.grading.classroom.result import ByHand, Result, clean
 
 if TYPE_CHECKING:
-    from attn.grading.classroom.marks import ByHand
-    from attn.grading.classroom.roster import Roster
+    from attn.grading.classroom.tables import Roster
 
 PATIENCE = 2.0  # seconds without a word
 #: What workers and reports import, too late to be said in one line.
@@ -141,8 +140,7 @@ def _grade(args: argparse.Namespace) -> int:
     for name in _NEEDED.split():
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    from attn.grading.classroom import assignment, batch, dask, marks, pools
-    from attn.grading.classroom.roster import Roster
+    from attn.grading.classroom import assignment, batch, dask, pools, tables
     from attn.grading.classroom.submissions import find
     from attn.grading.sandbox import isolation
 
@@ -162,9 +160,9 @@ def _grade(args: argparse.Namespace) -> int:
         )
     roster = None
     if args.roster:
-        roster = Roster(args.roster, args.column, people)
+        roster = tables.Roster(args.roster, args.column, people)
         people = roster.people
-    by_hand = marks.read(args.out / marks.NAME, people)
+    by_hand = tables.read_marks(args.out / tables.MARKS, people)
     pool = partial(dask.cluster, args.dask) if args.dask else pools.processes
     results: list[Result] = []
     try:
@@ -218,21 +216,21 @@ def _report(
     """Write the reports, and print the table."""
     from rich.console import Console
 
-    from attn.grading.classroom import marks, reports
+    from attn.grading.classroom import reports, tables
     from attn.grading.classroom.reports.class_ import Class
     from attn.grading.classroom.reports.terminal import show
 
-    if not (out / marks.NAME).exists():
-        (out / marks.NAME).write_text(f"{marks.HEAD}\n")
-    marked = marks.applied(results, by_hand)
+    if not (out / tables.MARKS).exists():
+        (out / tables.MARKS).write_text(f"{tables.MARKS_HEAD}\n")
+    marked = tables.applied(results, by_hand)
     class_ = Class(marked, by_hand, roster.absent if roster else ())
     written = reports.write(
         class_, out, roster.filled(class_) if roster else ""
     )
     judged = {(x.learner, y.exercise) for x in results for y in x.marks}
     lines = [
-        f"{marks.NAME}: nothing of {exercise} was judged for {learner}: leave "
-        "the exercise empty, to give the total"
+        f"{tables.MARKS}: nothing of {exercise} was judged for {learner}: "
+        "leave the exercise empty, to give the total"
         for learner, exercise in by_hand
         if exercise and (learner, exercise) not in judged
     ]

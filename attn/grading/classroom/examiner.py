@@ -70,12 +70,7 @@ class Examiner(ExitStack):
         self._oracle = cache(self._new_oracle)
 
     def examine(self, plan: Plan, points: Mapping[str, float]) -> list[Mark]:
-        """Return the mark of each exercise of a chapter, in order.
-
-        Args:
-            plan: of the notebook.
-            points: what each exercise is worth.
-        """
+        """Return the mark of each exercise of a chapter, in order."""
         run = NotebookRun(plan, self._start, self._judge, self.timeout)
         marks = []
         for name, (status, verdict) in run.judged().items():
@@ -161,12 +156,7 @@ def given_names(key: str) -> dict[str, Any]:
 
 
 def given_text(key: str, used: set[str]) -> str:
-    """Return those of a chapter's own definitions that a notebook may use.
-
-    Args:
-        key: of the chapter.
-        used: the names that occur in the notebook's own cells.
-    """
+    """Return what a chapter defines that a notebook with these names uses."""
     needed, before = used | {"Callable", "Iterable"}, 0  # of its answers
     while len(needed) > before:
         before = len(needed)

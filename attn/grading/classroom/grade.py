@@ -43,13 +43,7 @@ class Options:
 def grade(
     submission: Submission, options: Options, examiner: Examiner
 ) -> Result:
-    """Return the row of a submission; nothing that it holds raises.
-
-    Args:
-        submission: what to grade.
-        options: of the batch.
-        examiner: marks the answers.
-    """
+    """Return the row of a submission; nothing that it holds raises."""
     row = empty_row(submission, options)
     row = replace(row, digest=digest(submission, options))
     try:

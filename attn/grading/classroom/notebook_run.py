@@ -85,10 +85,7 @@ class NotebookRun:
     def _run(self, steps: list[Step], helped: bool) -> dict[str, Graded]:
         """Judge in a process; after a death in another, without its cause.
 
-        Args:
-            steps: cells, and exercises to be judged.
-            helped: whether the notebook goes on with the book's answer after
-                a wrong one.
+        Where ``helped``, the book's answer comes after a wrong one.
         """
         graded: dict[str, Graded] = {}
         for _ in range(1 + _RESTARTS):

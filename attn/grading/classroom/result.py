@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -38,6 +39,8 @@ _HIDDEN = (
     "\ud800-\udfff\ufeff\ufffe\uffff"
 )
 _WITH_LINES = ("message", "details", "code")
+#: A teacher's points, if any, and a comment, by learner and exercise.
+ByHand = Mapping[tuple[str, str], tuple[float | None, str]]
 
 
 @dataclass(frozen=True)
@@ -159,17 +162,15 @@ def clean(value: Any, name: str = "") -> Any:
         if name in _WITH_LINES:
             hidden = f"[{_HIDDEN}]"
             value = value.replace("\r\n", "\n").replace("\r", "\n")
-        return re.sub(hidden, _escaped, value)
+        return re.sub(
+            hidden, lambda x: x[0].encode("unicode_escape").decode(), value
+        )
     if isinstance(value, tuple):
         return tuple(map(clean, value))
     if isinstance(value, Mark | Result):
         texts = {k: clean(x, k) for k, x in vars(value).items()}
         return replace(value, **texts)
     return value
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
 
 
 def number(points: float) -> int | float:

@@ -34,11 +34,7 @@ _WORDS |= {"D / 2": "pair", "R / 2": "pair"}
 
 
 class Axes:
-    """The axes of an exercise's arguments and results.
-
-    Args:
-        exercise: the exercise; its task is read.
-    """
+    """The axes of an exercise's arguments and results, read from its task."""
 
     def __init__(self, exercise: Exercise) -> None:
         found = documented(exercise.id)

@@ -24,8 +24,6 @@ from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.refusal import Parts, explain, question
 from attn.profiling.compat import language_kept_patched
 
-_NOT_WRITTEN = f"{NOT_STARTED}: it still raises NotImplementedError."
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -86,7 +84,8 @@ def judge(
             return _flawed(flaw) if flaw else Verdict(True)
         condition = wrong[0].case.condition
         if isinstance(wrong[0].outcome.error, NotImplementedError):
-            message = f'{_NOT_WRITTEN} hint("{exercise.id}") gives a hint.'
+            stub = f"{NOT_STARTED}: it still raises NotImplementedError."
+            message = f'{stub} hint("{exercise.id}") gives a hint.'
             return Verdict(False, message, condition=condition, written=False)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
@@ -137,11 +136,7 @@ class MutationScore:
 
 
 def mutation_score(
-    exercise: Exercise,
-    seed: int = 0,
-    *,
-    again: bool = False,
-    oracle: Oracle | None = None,
+    exercise: Exercise, *, again: bool = False, oracle: Oracle | None = None
 ) -> MutationScore:
     """Judge the solution, the right answers in other styles, the mistakes.
 
@@ -150,12 +145,11 @@ def mutation_score(
 
     Args:
         exercise: the exercise.
-        seed: draws the cases.
         again: compare each mistake with a second run of it, as a learner's
             answer is, and not with the one that is judged.
-        oracle: of this exercise and seed; its references count, and no more.
+        oracle: of this exercise; its references count, and no more.
     """
-    oracle = (oracle or Oracle(exercise, seed)).without_mistakes()
+    oracle = (oracle or Oracle(exercise, seed=0)).without_mistakes()
     answers = {"the solution": solution(exercise)}
     answers |= {x.name: x.answer for x in exercise.equivalents}
     right = {n: judge(exercise, x, oracle=oracle) for n, x in answers.items()}

@@ -32,12 +32,10 @@ class Kind(NamedTuple):
     """A kind of mistake.
 
     Args:
-        key: of its line in ``kinds.md``.
         name: as the learner reads it.
         why: the paragraph to the learner.
     """
 
-    key: str
     name: str
     why: str
 
@@ -61,7 +59,7 @@ class Claim:
 def kind(key: str, **words: str) -> Kind:
     """Return a kind with the words of its blanks."""
     name, why = lines()[key]
-    return Kind(key, name.format(**words), why.format(**words))
+    return Kind(name.format(**words), why.format(**words))
 
 
 @cache

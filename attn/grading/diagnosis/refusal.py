@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from attn.exercises.call import Call, call_of
-from attn.exercises.case import Case
+from attn.exercises.call import call_of
 from attn.exercises.literal import brief, describe
 from attn.exercises.wrapping import WIDTH, wrapped
 from attn.grading.checks.evidence import Evidence, Failure
@@ -72,19 +71,15 @@ class Parts:
 
 
 def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
-    """Return a refusal in about five lines, at most twelve, and in parts.
-
-    Args:
-        evidence: all that was observed.
-        diagnosis: the names that explain it, if there are any.
-    """
+    """Return a refusal in about five lines, at most twelve, and in parts."""
     shown = most_telling(evidence.failures)
     problem, returns = shown.problem, evidence.exercise.returns
     place, sentences = _without_a_name(evidence, diagnosis, shown)
     what, *more = _what(evidence, shown)
     if not diagnosis.name:
         more += _expected(evidence, shown)
-    call, found, matrix = _call(evidence, shown.case), [], None
+    call = call_of(evidence.exercise, shown.case, evidence.answer)
+    found, matrix = [], None
     called = [f"  {x}" for x in call.lines(WIDTH - 4, True)]
     lines = [f"wrong when {shown.case.condition}: {what}", *more]
     if problem.wrong is not None:
@@ -128,10 +123,6 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
     while len(text) > 1 and _count([*text, *end]) > _MOST:
         del text[-1]
     return "\n".join([*text, *end]), parts
-
-
-def _call(evidence: Evidence, case: Case) -> Call:
-    return call_of(evidence.exercise, case, evidence.answer)
 
 
 def _without_a_name(
@@ -198,7 +189,8 @@ def _everything(evidence: Evidence, shown: Failure) -> Iterator[str]:
     for earlier in (*shown.case.before, shown.case):
         b = "of another object, " if earlier.another else ""
         when = "" if earlier is shown.case else f"{b}called earlier:  "
-        first, *below = _call(evidence, earlier).lines(WIDTH - 4 - len(when))
+        call = call_of(evidence.exercise, earlier, evidence.answer)
+        first, *below = call.lines(WIDTH - 4 - len(when))
         yield from (f"  {when}{first}", *(f"    {x}" for x in below))
     width = max([8, *map(len, inputs)])
     for n, x in inputs.items():

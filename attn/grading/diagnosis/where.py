@@ -20,12 +20,7 @@ from attn.grading.diagnosis.values import describe_values, same_part
 
 
 def places(evidence: Evidence, shown: Failure) -> list[str]:
-    """Return true sentences about where the answer is wrong, the best first.
-
-    Args:
-        evidence: all that was observed.
-        shown: the failure that the message shows.
-    """
+    """Return true sentences about where an answer is wrong, the best first."""
     return _sentences(
         _distinction(evidence),
         _right_parts(evidence, shown),

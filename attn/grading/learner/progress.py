@@ -13,7 +13,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from attn.data.files import write
 from attn.exercises import CHAPTERS, kept, place
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attn.grading.diagnosis.judge import Verdict
 
 Entries = dict[str, dict[str, Any]]
+"""What is stored of each exercise, by its id."""
 
 _BAR = 20  # signs
 
@@ -41,16 +42,15 @@ def progress() -> None:
     display(Progress(load()))
 
 
-def folder() -> Path:
+def _file() -> Path:
     """Return where progress is kept: a kernel runs beside its notebook."""
-    return Path.cwd() / ".attn"
+    return Path.cwd() / ".attn" / "progress.json"
 
 
 def load() -> Entries:
     """Return the entries by exercise id; none when there is no file."""
-    path = folder() / "progress.json"
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(_file().read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return entries if isinstance(entries, dict) else {}
@@ -68,19 +68,15 @@ def update(exercise_id: str, **entry: Any) -> None:
     entries[exercise_id] = {**entries.get(exercise_id, {}), **entry}
     text = json.dumps(entries, indent=1, ensure_ascii=False)
     with contextlib.suppress(OSError):
-        write(folder() / "progress.json", text)
+        write(_file(), text)
 
 
 def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
     """Store the verdict of the answer that counts.
 
     What is not judged, or not written, is no attempt. A right answer that
-    no longer counts is kept as a file.
-
-    Args:
-        exercise_id: the exercise.
-        verdict: of its answer.
-        text: of the answer's cell; empty if it is not known.
+    no longer counts is kept as a file. The text is that of the answer's
+    cell; it is empty if it is not known.
     """
     if not cards.is_enabled():
         return
@@ -120,18 +116,12 @@ def noted(exercise_id: str) -> Note | None:
     return Note(exercise_id, entry["text"], entry["refused"], time.time())
 
 
-class Task(NamedTuple):
-    """Hold what a row needs of an exercise, which imports more."""
-
-    id: str
-    points: int
-
-
 @dataclass(frozen=True)
 class Row:
     """An exercise, and how far the learner has come with it."""
 
-    exercise: Task
+    id: str
+    worth: int
     stem: str
     entry: dict[str, Any]
 
@@ -141,7 +131,7 @@ class Row:
 
     @property
     def points(self) -> int:
-        return self.exercise.points if self.is_done else 0
+        return self.worth if self.is_done else 0
 
     @property
     def sign(self) -> str:
@@ -154,7 +144,7 @@ class Row:
         """Return points, and how often it was checked, with how many hints."""
         fields = [("attempts", "checks: "), ("hints", "hints: ")]
         fields += [] if self.last else [("right", "right on ")]
-        return [f"{self.points}/{self.exercise.points}"] + [
+        return [f"{self.points}/{self.worth}"] + [
             f"{label}{self.entry[field]}"
             for field, label in fields
             if self.entry.get(field)
@@ -163,7 +153,7 @@ class Row:
     @property
     def at(self) -> place.Place:
         """Return its title, and the address of the cell that it is in."""
-        return place.place(self.exercise.id)
+        return place.place(self.id)
 
     @property
     def last(self) -> str:
@@ -184,7 +174,7 @@ class Points:
 
     @property
     def worth(self) -> int:
-        return sum(row.exercise.points for row in self.rows)
+        return sum(row.worth for row in self.rows)
 
     @property
     def share(self) -> float:
@@ -196,25 +186,20 @@ class Points:
 
 
 class ChapterProgress(Points):
-    """A chapter, and how far the learner has come with it.
-
-    Args:
-        key: of the chapter.
-        entries: the stored entries, by exercise id.
-    """
+    """A chapter, and how far the learner has come with it."""
 
     def __init__(self, key: str, entries: Entries) -> None:
         self.number = [*CHAPTERS].index(key) + 1
         self.title, self.stem = place.chapter(key).title, CHAPTERS[key]
         worth = place.points(key) or {x.id: x.points for x in chapter(key)}
         self.rows = [
-            Row(Task(*task), self.stem, entries.get(task[0], {}))
-            for task in worth.items()
+            Row(name, points, self.stem, entries.get(name, {}))
+            for name, points in worth.items()
         ]
 
     def after(self, name: str) -> Row | None:
         """Return the next open exercise; after the last comes the first."""
-        at = [row.exercise.id for row in self.rows].index(name)
+        at = [row.id for row in self.rows].index(name)
         rows = self.rows[at:] + self.rows[:at]
         return next((row for row in rows if not row.is_done), None)
 
@@ -227,11 +212,7 @@ class ChapterProgress(Points):
 
 
 class Progress(Points):
-    """The bars that ``progress()`` shows, as text and as HTML.
-
-    Args:
-        entries: the stored entries, by exercise id.
-    """
+    """The bars that ``progress()`` shows, as text and as HTML."""
 
     def __init__(self, entries: Entries) -> None:
         self.chapters = [ChapterProgress(key, entries) for key in CHAPTERS]
@@ -263,12 +244,12 @@ class Progress(Points):
             lines.append(f"{x.number:>2}  {x.title:<34} {bar} {worth:>6}")
         for row in self.here.rows if self.here else []:
             if not row.is_done:
-                name = row.exercise.id
-                lines.append(f"  {row.sign} {name:<24} {'  '.join(row.facts)}")
+                facts = "  ".join(row.facts)
+                lines.append(f"  {row.sign} {row.id:<24} {facts}")
                 lines += wrapped(row.last, " " * 6)
         end = self.total
         if step := self.next:
-            end += f". Next: {step.exercise.id}, in {step.stem}.ipynb"
+            end += f". Next: {step.id}, in {step.stem}.ipynb"
         return "\n".join([*lines, end])
 
     def _repr_html_(self) -> str:

@@ -14,7 +14,7 @@ from attn.exercises.literal import and_list, dtype_name
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.exercises.wrapping import wrapped
-from attn.grading.checks.failures import one_thread
+from attn.grading.checks.failures import fallback, fallback_of, one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import Verdict, judge
@@ -22,7 +22,6 @@ from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, html, show
 from attn.grading.learner.case import case, meant, refused
 from attn.grading.learner.case import verdicts as _last
-from attn.grading.learner.fallback import fallback, fallback_of
 
 _hints_shown: dict[str, int] = {}
 _TRIED = "Nothing is stored: the points are for the answer in your notebook."

@@ -15,7 +15,7 @@ from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import box
 from attn.grading.learner import cards, progress
-from attn.grading.learner.progress import Progress
+from attn.grading.learner.progress import Entries, Progress
 from attn.publishing.myst_to_markdown import copies
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
@@ -48,7 +48,7 @@ def start() -> None:
     display(StartPage(progress.load()))
 
 
-def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:
+def start_notebook(entries: Entries) -> Any:
     """Return the start notebook, with the page of a learner's entries."""
     return copies.notebook_of(
         [
@@ -59,13 +59,9 @@ def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:
 
 
 class StartPage:
-    """The page that ``start()`` shows, as text and as HTML.
+    """The page that ``start()`` shows, as text and as HTML."""
 
-    Args:
-        entries: the stored entries, by exercise id.
-    """
-
-    def __init__(self, entries: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, entries: Entries) -> None:
         self.progress = Progress(entries)
         self.parts = {x.stem: x for x in self.progress.chapters}
         #: The chapter of what is next, and the exercise.

@@ -102,7 +102,10 @@ def _place(copy: Any, own: Path) -> str:
         return _RENEWED
     newer = own.with_name(f"{own.stem}-newer.ipynb")
     if not newer.exists():
-        _write(_with_answers(copy, mine), newer)
+        answers = {_task(x): x.source for x in mine.cells if _is_work(x)}
+        for cell in copy.cells:
+            cell.source = answers.get(_task(cell), cell.source)
+        _write(copy, newer)
     return (
         "yours, left as it is. The book has a newer version of this chapter: "
         f"{newer.name}, with your answers in it"
@@ -152,14 +155,6 @@ def _is_signed(notebook: Any) -> bool:
         with contextlib.suppress(OSError, sqlite3.Error):
             return bool(_notary().check_signature(notebook))
     return False
-
-
-def _with_answers(copy: Any, mine: Any) -> Any:
-    """Put a learner's answers in the place of the stubs."""
-    answers = {_task(x): x.source for x in mine.cells if _is_work(x)}
-    for cell in copy.cells:
-        cell.source = answers.get(_task(cell), cell.source)
-    return copy
 
 
 def _task(cell: Any) -> str:

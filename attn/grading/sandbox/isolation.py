@@ -32,10 +32,7 @@ KINDS = {
 
 
 def require(kind: str) -> None:
-    """Raise unless processes can be isolated in this way.
-
-    Args:
-        kind: a key of ``KINDS``.
+    """Raise unless processes can be isolated in this way, one of ``KINDS``.
 
     Raises:
         ValueError: bubblewrap does not work here.

@@ -178,10 +178,7 @@ def _note(number: int, error: BaseException) -> list[Any]:
 def serve(channel: socket.socket, check: Check, answer: Any) -> None:
     """Say whether there is an answer; run it until the channel is closed.
 
-    Args:
-        channel: to the judge.
-        check: the request.
-        answer: what the notebook has under the name; None if it has nothing.
+    The answer is what the notebook has under the name, or None.
     """
     _as_in_a_new_notebook()
     outcome = Outcome()

@@ -7,29 +7,18 @@ import builtins
 import hashlib
 import re
 import symtable
+from collections.abc import Iterator
 
 
 def experiments(source: str) -> list[str]:
     """Return the names of the experiments that a cell defines."""
-    return [
-        node.name
-        for node in ast.walk(_parse(source))
-        if isinstance(node, ast.FunctionDef)
-        for name in map(_function, node.decorator_list)
-        if isinstance(name, ast.Name) and name.id == "experiment"
-    ]
+    return [name for name, mark in _marks(source) if mark == "experiment"]
 
 
 def shown(source: str) -> list[str]:
     """Return the experiments about which a cell makes claims."""
-    return [
-        name.value.id
-        for node in ast.walk(_parse(source))
-        if isinstance(node, ast.FunctionDef)
-        for name in map(_function, node.decorator_list)
-        if isinstance(name, ast.Attribute) and name.attr == "shows"
-        if isinstance(name.value, ast.Name)
-    ]
+    marks = [mark.rpartition(".") for _, mark in _marks(source)]
+    return [name for name, _, method in marks if method == "shows"]
 
 
 def needed(sources: list[str], name: str) -> list[int]:
@@ -118,5 +107,10 @@ def _imports_grading(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "attn.grading"
 
 
-def _function(node: ast.expr) -> ast.expr:
-    return node.func if isinstance(node, ast.Call) else node
+def _marks(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each function of a cell, and each decorator's."""
+    for node in ast.walk(_parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            for mark in node.decorator_list:
+                name = mark.func if isinstance(mark, ast.Call) else mark
+                yield node.name, ast.unparse(name)

@@ -15,19 +15,12 @@ if TYPE_CHECKING:  # the book reads the record without torch
 
 @dataclass(frozen=True)
 class Claim:
-    """A comparison: what was measured, and the bound that it keeps.
+    """A comparison: what was measured, and the bound that it keeps."""
 
-    Args:
-        text: the claim, in the words of the page.
-        value: what was measured.
-        bound: what the value is compared with.
-        above: whether the value must be above the bound, or below it.
-    """
-
-    text: str
+    text: str  # in the words of the page
     value: float
     bound: float
-    above: bool
+    above: bool  # the value must be above the bound, else below it
 
     @property
     def margin(self) -> float:

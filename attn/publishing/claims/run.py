@@ -92,12 +92,9 @@ def plan(found: Experiment) -> list[Run]:
 def repeat(
     path: Path, name: str, seeds: tuple[int, ...] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yield each run: what it measured, and its claims.
+    """Yield each run of ``plan``: what it measured, and its claims.
 
-    Args:
-        path: the chapter's notebook.
-        name: the experiment.
-        seeds: run these with the page's steps; by default, ``plan``.
+    Where seeds are given, they are run with the page's steps.
     """
     found = load(path, name)
     runs = [(seed, found.steps) for seed in seeds] or plan(found)

@@ -42,7 +42,10 @@ def copy_of(pristine: Any, *, set_up: bool, repository: str = "") -> Any:
     copy = with_index(without_check_outputs(pristine))
     cells: list[Any] = []
     first = _joined(copy["cells"], set_up)
-    first["source"] = _installing_from(repository, first["source"])
+    if repository:  # else it is entered in the cell
+        known = f'os.environ.setdefault("ATTN_REPOSITORY", "{repository}")'
+        text = f"import os\n\n{known}\n"
+        first["source"] = first["source"].replace("import os\n", text, 1)
     title = next(x for x in copy["cells"] if x["cell_type"] == "markdown")
     here = targets().place(title["source"].partition(")=")[0][1:])
     title["source"] = title["source"].replace(here.words, here.title, 1)
@@ -131,14 +134,6 @@ def _way_on(here: Target) -> Cell:
     following = places[places.index(here) + 1]
     link = f"[{following.title}]({following.link})"
     return markdown_cell("way-on", f"Next: {link}")
-
-
-def _installing_from(repository: str, source: str) -> str:
-    """Write down the address that is otherwise entered in the cell."""
-    if not repository:
-        return source
-    known = f'os.environ.setdefault("ATTN_REPOSITORY", "{repository}")'
-    return source.replace("import os\n", f"import os\n\n{known}\n", 1)
 
 
 def _code(cell: Any) -> list[Any]:

@@ -5,11 +5,15 @@ import difflib
 import pytest
 from bs4 import BeautifulSoup
 
-from attn.grading.classroom import marks
 from attn.grading.classroom.assignment import read_points
 from attn.grading.classroom.reports import write
 from attn.grading.classroom.reports.class_ import Class
-from attn.grading.classroom.roster import Roster
+from attn.grading.classroom.tables import (
+    MARKS_HEAD,
+    Roster,
+    applied,
+    read_marks,
+)
 from tests.grading.classroom.invented import graded, right, unreadable, wrong
 
 ANNA = '"Bell, Anna",10293,S1,abell,"A ""one"" x",{},1'
@@ -30,7 +34,7 @@ Participant 12346,Bo Chen,bo@x.edu,No submission,-,7.00,"a
 b"
 """
 CEMS = ["Demir, Cem", "Demir, Cem (row 7)"]
-HEAD = f"{marks.HEAD}\n"
+HEAD = f"{MARKS_HEAD}\n"
 
 
 #: By what they show: the table, the results, the lines that change, the
@@ -125,13 +129,13 @@ def written(folder, text):
 
 def test_points_and_comments_by_hand_are_in_each_report(tmp_path):
     text = "Ann,gqa-pool_heads,1.5,<b>half\nBo,,4,on paper\nCem,,,=ill\n"
-    by_hand = marks.read(written(tmp_path, HEAD + text), PEOPLE)
+    by_hand = read_marks(written(tmp_path, HEAD + text), PEOPLE)
     results = [
         graded("Ann", right(), wrong("gqa-pool_heads")),
         unreadable("Bo"),
         graded("Cem", right()),
     ]
-    marked = marks.applied(results, by_hand)
+    marked = applied(results, by_hand)
     assert results[0].points == 2 and marked[0].points == 3.5
     class_ = Class(marked, by_hand)
     write(class_, tmp_path)
@@ -159,7 +163,7 @@ def test_points_and_comments_by_hand_are_in_each_report(tmp_path):
 )
 def test_what_a_spreadsheet_saves_is_read(text, tmp_path):
     text = text if text[0] == "\ufeff" else HEAD + text
-    by_hand = marks.read(written(tmp_path, text), PEOPLE)
+    by_hand = read_marks(written(tmp_path, text), PEOPLE)
     assert by_hand == {("Ann", ""): (2.5, "")}
 
 
@@ -176,7 +180,7 @@ def test_what_a_spreadsheet_saves_is_read(text, tmp_path):
 )
 def test_a_wrong_row_is_one_error_with_its_number(text, message, tmp_path):
     with pytest.raises(ValueError, match=f"table.csv,? {message}"):
-        marks.read(written(tmp_path, text), PEOPLE)
+        read_marks(written(tmp_path, text), PEOPLE)
 
 
 # --- Points ------------------------------------------------------------------

@@ -66,7 +66,7 @@ def test_progress_is_a_bar_a_chapter_with_links_to_what_is_open():
     assert "wrong when L < S" in link.parent.get_text()
     step = html.find("p").get_text()
     assert "padding mask, in Masks" in step and 'hint("mask-padding")' in step
-    every = dict.fromkeys((x.exercise.id for x in shown.rows), DONE)
+    every = dict.fromkeys((x.id for x in shown.rows), DONE)
     assert "is done" in Progress(every)._repr_html_()
 
 
@@ -120,9 +120,9 @@ def test_a_card_for_each_chapter_has_its_picture_minutes_and_summary():
 
 def test_chapters_that_are_done_and_a_book_that_is_done_say_so():
     rows = Progress({}).rows
-    first = {x.exercise.id: DONE for x in rows if x.stem == "01_why_attention"}
+    first = {x.id: DONE for x in rows if x.stem == "01_why_attention"}
     assert len(page(first).select("li.done")) == 1
-    every = page({x.exercise.id: DONE for x in rows})
+    every = page({x.id: DONE for x in rows})
     assert len(every.select("li.done")) == len(CHAPTERS)
     assert "The book is done" in every.select_one(".next").get_text()
     assert not every.select(".next a")

@@ -12,8 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from attn.grading.classroom.marks import ByHand
-from attn.grading.classroom.result import Mark, Result, clean, number
+from attn.grading.classroom.result import ByHand, Mark, Result, clean, number
 
 #: Stems that get a digest: none, one that Windows keeps for itself, and one
 #: that looks as if it had a digest.
