@@ -59,6 +59,10 @@ def randn(
     return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
 
 
+#: The same in float32.
+randn32 = functools.partial(randn, dtype=torch.float32)
+
+
 def qkv(
     sizes: Sizes, dtype: torch.dtype = torch.float64, seed: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,13 +1,9 @@
 """Inputs and tables for the tests of RoPE."""
 
-import functools
-
-import torch
-
 import attn
-from tests.attn import cases
+from tests.attn.cases import randn32 as randn
 
-randn = functools.partial(cases.randn, dtype=torch.float32)
+__all__ = ["randn", "tables"]
 
 
 def tables(positions, dim, interleaved=False, base=10000.0):

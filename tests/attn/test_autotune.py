@@ -11,12 +11,7 @@ import attn
 from attn import api
 from attn.backends import Registry, autotune
 from attn.functional.inputs import validate
-
-
-def randn(*shape: int, seed: int = 0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g)
-
+from tests.attn.cases import randn32 as randn
 
 Q, K, V = randn(2, 4, 6, 8), randn(2, 2, 9, 8, seed=1), randn(2, 2, 9, 8)
 SAID = {"enable_gqa": True, "is_causal": True, "q_offset": 3}

@@ -107,24 +107,6 @@ def test_windowed_attention_in_chunks_equals_attention_at_once(make, chunks):
 
 
 @every_chunking
-@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_rotated_keys_in_chunks_equal_rotation_at_once(make, chunks):
-    q, k, v = tensors()
-    rope = attn.Rope(D)
-
-    def rotate(x, at):
-        return attn.apply_rope(x, *rope(at))
-
-    at = torch.arange(N)
-    window = {"window": (WINDOW - 1, 0)}
-    whole = attn.scaled_dot_product_attention(
-        rotate(q, at), rotate(k, at), v, enable_gqa=True, q_offset=0, **window
-    )
-    out = in_chunks(make(), chunks, q, k, v, rotate, **window)
-    assert (out - whole).abs().max() < 1e-5  # angles are float32
-
-
-@every_chunking
 @every_cache
 def test_left_padded_rows_in_chunks_equal_each_row_alone(make, chunks):
     """Rows are as they are alone, without their padding."""

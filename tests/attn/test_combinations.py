@@ -201,12 +201,6 @@ def test_every_combination_of_the_main_choices_runs_and_learns():
     assert_all_run_and_learn(row for row in rows if not contradicts(row))
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(1, 5))
-def test_other_random_rows_of_choices_run_and_learn(seed):
-    assert_all_run_and_learn(pairwise(seed))
-
-
 def test_every_contradiction_of_two_choices_is_refused():
     refused = 0
     for first, second in itertools.combinations(AXES, 2):

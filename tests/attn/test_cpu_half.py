@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
 import attn
 from attn import api
 from attn.backends import cpu_half, cpu_window
+from tests.attn import cases
 from tests.attn.cases import SIZES, assert_exact, distance, qkv
 
 HALVES = (torch.float16, torch.bfloat16)
 BY_DTYPE = pytest.mark.parametrize("dtype", HALVES, ids=str)
 
 
-def randn(*shape: int, seed: int = 0, dtype=torch.bfloat16):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g).to(dtype)
+randn = functools.partial(cases.randn, dtype=torch.bfloat16)
 
 
 @pytest.fixture(params=[(1, 1), (1, 2), (2, 2), (9, 9)], ids=str)

@@ -148,11 +148,3 @@ def test_a_goal_of_the_benchmark_is_nearly_met(name, one_thread):
         if found[-1] >= 0.7:
             return
     pytest.fail(f"of the goal, {found} were measured")
-
-
-@pytest.fixture
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

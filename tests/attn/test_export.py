@@ -116,21 +116,6 @@ def test_an_exported_call_takes_another_batch(name):
     torch.testing.assert_close(program.module()(*other), module(*other))
 
 
-@pytest.mark.grid
-@pytest.mark.parametrize(
-    "name", ("no mask", "is_causal", "padding", "softcap", "weights")
-)
-def test_an_exported_call_takes_other_keys_as_many_as_queries_or_not(name):
-    module, (query, key) = Call(CALLS[name]), heads(2, 6)
-    example = query, torch.randn(2, 2, 9, 8)
-    length = torch.export.Dim("length", min=2, max=64)
-    shapes = {"query": None, "key": {2: length}}
-    program = torch.export.export(module, example, dynamic_shapes=shapes)
-    for other in (key, torch.randn(2, 2, 33, 8)):
-        result = program.module()(query, other)
-        torch.testing.assert_close(result, module(query, other))
-
-
 @pytest.mark.parametrize(
     "name",
     ("no mask", "is_causal", "q_offset", "padding", "softcap", "weights"),

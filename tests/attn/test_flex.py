@@ -12,11 +12,7 @@ from attn import api
 from attn.backends import flex
 from attn.functional.inputs import validate
 from tests.attn.cases import assert_exact
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
+from tests.attn.cases import randn32 as randn
 
 Q, K, V = randn(2, 4, 40, 16, seed=0), *randn(2, 2, 2, 56, 16, seed=1)
 VALID = torch.arange(56) < torch.tensor([[56], [9]])

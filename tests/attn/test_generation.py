@@ -140,18 +140,6 @@ def test_an_ended_row_is_filled_while_the_others_continue(padding):
     assert both.shape == (1, 10) and torch.equal(both, plain[:1, :10])
 
 
-@pytest.mark.parametrize("cache", ["dynamic", "static", None])
-@pytest.mark.parametrize("family", ["llama", "bloom"])
-def test_a_padded_row_generates_what_it_does_alone(family, cache):
-    ids, mask = prompt()
-    options = {"cache": cache, "repetition_penalty": 1.2}
-    model = ours_of(family)
-    text = attn.generate(model, ids, NEW, attention_mask=mask, **options)
-    for row, length in enumerate((9, 6, 2)):
-        alone = attn.generate(model, ids[row, None, -length:], NEW, **options)
-        assert torch.equal(text[row, -NEW - length :], alone[0])
-
-
 @pytest.mark.parametrize("family", ["llama", "qwen3"])  # with norms of keys
 def test_a_static_cache_generates_under_autocast(family):
     ids, mask = prompt()

@@ -9,9 +9,6 @@ from attn.data import smollm
 
 gguf = pytest.importorskip("gguf")
 
-needs_smollm2 = pytest.mark.skipif(
-    not smollm.available(), reason=smollm.HOW_TO_INSTALL
-)
 H, HKV, D, E, LAYERS = 4, 2, 6, 32, 2
 
 
@@ -150,21 +147,3 @@ def test_missing_smollm2_raises_with_the_install_command(monkeypatch):
     smollm.gguf_file.cache_clear()
     with pytest.raises(ImportError, match="pip install"):
         smollm.gguf_file()
-
-
-@needs_smollm2
-def test_smollm2s_query_and_key_rows_are_interleaved():
-    """transformers' reader of the same file permutes them back."""
-    from transformers import modeling_gguf_pytorch_utils as utils
-
-    from attn.positions import convert_pairing
-
-    config = {"num_attention_heads": 9, "num_key_value_heads": 3}
-    processor = utils.LlamaTensorProcessor(config)
-    for part in ("q", "k"):
-        name = f"blk.7.attn_{part}.weight"
-        raw = smollm.gguf_file().read(name)
-        theirs = torch.from_numpy(processor.process(raw.numpy(), name).weights)
-        ours = convert_pairing(raw, "half", dim=0, head_dim=64)
-        assert torch.equal(ours, theirs)
-        assert not torch.equal(raw, theirs)

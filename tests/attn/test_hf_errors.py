@@ -6,8 +6,7 @@ from torch import nn
 
 from attn import hf
 from attn.hf.config_fields import Config
-from attn.hf.weights import copy_weights, qkv_by_head, stacked, transposed
-from tests.attn.cases import assert_equal
+from attn.hf.weights import copy_weights, qkv_by_head, stacked
 
 
 class Tiny(nn.Module):
@@ -30,27 +29,6 @@ def a_checkpoint(**changes):
     return {k: v for k, v in (state | changes).items() if v is not None}
 
 
-def test_weights_are_copied_under_their_mapped_names():
-    module, state = Tiny(), a_checkpoint()
-    copy_weights(module, state, TABLE, num_heads=1)
-    assert torch.equal(module.layers[1].weight, state["h.1.dense.weight"])
-    assert torch.equal(module.layers[0].bias, state["h.0.dense.bias"])
-
-
-def test_a_filled_model_does_not_share_memory_with_the_checkpoint():
-    module, state = Tiny(), a_checkpoint()
-    copy_weights(module, state, TABLE, num_heads=1)
-    before = module.layers[0].weight.clone()
-    state["h.0.dense.weight"].zero_()
-    assert torch.equal(module.layers[0].weight, before)
-
-
-def test_a_missing_weight_is_reported_by_its_checkpoint_name():
-    state = a_checkpoint(**{"h.1.dense.bias": None})
-    with pytest.raises(ValueError, match=r"missing: h\.1\.dense\.bias"):
-        copy_weights(Tiny(), state, TABLE, num_heads=1)
-
-
 @pytest.mark.parametrize(
     "name", ("score.weight", "h.2.dense.weight", "h.0.dense.scale")
 )
@@ -66,37 +44,6 @@ def test_a_weight_of_another_shape_is_named():
         ValueError, match=r"h\.0\.dense\.weight must fit .*got shape \(3, 2\)"
     ):
         copy_weights(Tiny(), state, TABLE, num_heads=1)
-
-
-def test_a_conv1d_is_transposed():
-    x = torch.randn(3, 5)
-    (y,) = transposed("a").split(x, 1, [])
-    assert torch.equal(y, x.T)
-    (bias,) = transposed("a").split(x[0], 1, [])
-    assert torch.equal(bias, x[0])
-
-
-def test_gpt2_stores_all_queries_then_all_keys_then_all_values():
-    embed, heads, dim = 4, 2, 3
-    parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
-    stored = torch.cat(parts).T
-    assert_equal(transposed("q", "k", "v").split(stored, heads, []), parts)
-
-
-def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
-    embed, heads, dim = 4, 2, 3
-    parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
-    rows = [
-        part[h * dim : (h + 1) * dim] for h in range(heads) for part in parts
-    ]
-    split = qkv_by_head("q", "k", "v").split
-    assert_equal(split(torch.cat(rows), heads, []), parts)
-
-
-def test_phi3_stores_projections_of_different_heights_one_below_the_other():
-    parts = [torch.randn(rows, 4) for rows in (6, 2, 2)]
-    split = stacked("q", "k", "v").split
-    assert_equal(split(torch.cat(parts), 3, [6, 2, 2]), parts)
 
 
 @pytest.mark.parametrize("mapping", (stacked, qkv_by_head))

@@ -24,13 +24,7 @@ from tests.attn.hf_sweep import ATTACHED, REFUSED, TENSORS, sweep
 GROUPS = 24
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Use one thread: tensors are tiny, and processes fill the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize(
@@ -117,32 +111,6 @@ def test_git_attends_to_no_future_token_whatever_is_tried():
     assert leak(network) > 0.1, "refusing is necessary"
     part = "model.git.image_encoder"
     assert f"attn.hf.attach({part}) replaces that of a part" in str(info.value)
-
-
-def test_the_part_that_a_refusal_names_can_be_attached():
-    network = build("got_ocr2")
-    ids = inputs(network)["none"]
-    want = output(network, ids)
-    with pytest.raises(ValueError, match="GotOcr2VisionAttention") as info:
-        hf.attach(network)
-    named = str(info.value).split("attn.hf.attach(model.")[1].split(")")[0]
-    part = network.get_submodule(named)
-    hf.attach(part)
-    assert part.config._attn_implementation == "attn"
-    assert network.config._attn_implementation == "eager"
-    assert (output(network, ids) - want).abs().max() < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("family", "reason"),
-    [
-        ("rwkv", "RwkvForCausalLM .* selects no attention function, so it c"),
-        ("inkling2_text", r"sinks must be one logit .*; got shape \(2, 4, 6,"),
-    ],
-)
-def test_the_reason_of_a_refusal_is_exact(family, reason):
-    with pytest.raises(ValueError, match=reason):
-        hf.attach(build(family))
 
 
 @torch.no_grad()

@@ -89,15 +89,6 @@ def test_a_tied_head_need_not_be_stored(family):
     assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_head_is_tied_only_where_the_config_ties_it(family):
-    for tied in (True, False):
-        ours = hf.load(hf_zoo.model(family, tie_word_embeddings=tied))
-        head = ours.decoder if family == "bert" else ours.head
-        body = ours.body if family == "bert" else ours
-        assert (head.weight is body.token_embedding.weight) == tied
-
-
 def test_a_head_that_differs_from_its_tied_embedding_is_refused():
     theirs = hf_zoo.model("gpt2")
     state = dict(theirs.state_dict())

@@ -71,21 +71,6 @@ def test_a_mask_is_a_spec_if_a_spec_is_exact(kwargs, is_spec):
     assert torch.equal(made.expand(2, 1, 5, 9), allowed)
 
 
-def test_a_sliding_cache_starts_behind_position_0():
-    window = theirs.sliding_window_causal_mask_function(4)
-    kwargs = {
-        "batch_size": 1,
-        "q_length": 1,
-        "kv_length": 4,
-        "q_offset": 20,
-        "kv_offset": 17,
-        "mask_function": window,
-    }
-    made = make_mask(**kwargs)
-    want = theirs.sdpa_mask(**kwargs, allow_is_causal_skip=False)
-    assert torch.equal(made.dense(), want)
-
-
 def test_the_masks_of_a_models_layers_are_returned():
     settings = config("gemma2")
     masks = hf.layer_masks(settings, 12)

@@ -11,16 +11,7 @@ from attn.positions import position_ids
 from tests.attn import hf_zoo
 from tests.attn.cases import assert_exact, distance
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Use one thread: tensors are tiny, and processes fill the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
+pytestmark = pytest.mark.usefixtures("one_thread")
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LONGROPE = {
     "factor": 2.0,

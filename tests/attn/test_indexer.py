@@ -8,11 +8,7 @@ import torch
 import attn
 from attn.functional import index_scores, indexer_loss
 from attn.nn import LightningIndexer
-
-
-def draw(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+from tests.attn.cases import randn as draw
 
 
 def attention_of(seed=0, H=3, L=6):

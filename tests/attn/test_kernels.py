@@ -392,10 +392,3 @@ def test_padding_by_lengths_is_padding():
         q, q, q, attn.padding(lengths) & attn.padding(long_enough)
     )
     assert torch.equal(out, fused_attention(q, q, q, attn.padding(valid)))
-
-
-def test_a_padding_mask_that_is_too_short_is_refused():
-    q = randn(2, 2, 4, 16)
-    valid = torch.ones(2, 3, dtype=torch.bool)
-    with pytest.raises(ValueError, match="for each key, 4; got 3"):
-        fused_attention(q, q, q, attn.padding(valid))

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import attn
 from attn.nn import LatentAttention, LightningIndexer
+from tests.attn.cases import randn as draw
 
 E, H, R, NOPE, ROPE, V = 24, 3, 10, 8, 4, 6
 ROTARY = attn.Rope(ROPE, interleaved=True)
@@ -41,11 +42,6 @@ OPTIONS = (
     {"gate": "head"},
     {"scale": 0.7},
 )
-
-
-def draw(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def layer(dtype=torch.float64, **options):
@@ -94,30 +90,6 @@ def test_tokens_read_through_a_cache_are_those_of_the_whole_text(
         torch.cat(parts, 1), form(x), rtol=1e-12, atol=1e-12
     )
     assert cache.nbytes == 2 * 9 * (R + ROPE) * 8
-
-
-def test_the_result_is_that_of_the_formula_head_by_head():
-    form, x = layer(), draw(1, 5, E)
-    cos, sin = (t.double() for t in ROTARY(torch.arange(5)))
-    q = form.q_proj(x)[0].view(5, H, NOPE + ROPE)
-    down = form.kv_a_proj_with_mqa(x)[0]
-    latent = down[:, :R]
-    latent = latent / (latent.square().mean(-1, keepdim=True) + 1e-6).sqrt()
-    latent = latent * form.kv_a_layernorm.weight
-    shared = attn.apply_rope(down[:, R:], cos, sin, interleaved=True)
-    up = form.kv_b_proj.weight.view(H, NOPE + V, R)
-    outs = []
-    for h in range(H):
-        key, value = latent @ up[h, :NOPE].T, latent @ up[h, NOPE:].T
-        turned = attn.apply_rope(q[:, h, NOPE:], cos, sin, interleaved=True)
-        scores = q[:, h, :NOPE] @ key.T + turned @ shared.T
-        scores = scores / (NOPE + ROPE) ** 0.5  # not of R + ROPE
-        scores = scores.masked_fill(
-            ~torch.ones(5, 5).tril().bool(), -torch.inf
-        )
-        outs.append(scores.softmax(-1) @ value)
-    want = form.o_proj(torch.cat(outs, -1))[None]
-    torch.testing.assert_close(form(x), want)
 
 
 @pytest.mark.parametrize("top_k", [None, 3])
@@ -186,23 +158,6 @@ def test_weights_are_the_same_in_both_forms_and_sum_to_one():
     torch.testing.assert_close(mean, expanded.mean(1))
 
 
-def test_all_heads_share_one_rotated_key():
-    form, cache = layer(), attn.LatentCache()
-    form(draw(1, 5, E), cache=cache)
-    assert cache.key.shape == (1, 1, 5, R + ROPE)
-    moved = layer()
-    far = moved(draw(1, 5, E), positions=torch.arange(5) + 1000)
-    torch.testing.assert_close(far, moved(draw(1, 5, E)), rtol=0, atol=1e-3)
-
-
-def test_yarn_lengthens_the_scores_by_the_square_of_its_mscale():
-    plain = layer()
-    yarn = layer(rope=attn.Rope(ROPE, interleaved=True, **YARN))
-    mscale = 0.1 * torch.tensor(40.0).log().item() + 1
-    assert yarn.scale == pytest.approx(plain.scale * mscale**2, rel=1e-6)
-    assert plain.scale == (NOPE + ROPE) ** -0.5
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_as_exact_as_its_inputs_allow(dtype):
     x = draw(2, 40, E).to(dtype)
@@ -256,18 +211,6 @@ def sparse(top_k, **options):
         E, 9, 8, q_dim=12, top_k=top_k, rope=attn.Rope(ROPE)
     )
     return layer(q_lora_rank=12, indexer=indexer, **options)
-
-
-def test_an_indexer_lets_each_query_read_its_best_keys():
-    form, x = sparse(3), draw(2, 8, E)
-    resid = form.q_a_layernorm(form.q_a_proj(x))
-    scores = form.indexer.scores(x, resid)
-    mask = attn.masks.top_k(scores, 3, attn.causal())
-    form.indexer.top_k = 100
-    want, dense = form(x, mask.dense(8, batch=2)), form(x)
-    form.indexer.top_k = 3
-    torch.testing.assert_close(form(x), want)
-    assert not torch.allclose(form(x), dense)
 
 
 @pytest.mark.parametrize("absorb", [False, True])

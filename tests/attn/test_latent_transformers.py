@@ -16,6 +16,7 @@ import attn
 from attn.functional import index_scores
 from attn.nn import KeyCompressor, LatentAttention, LightningIndexer
 from tests.attn import hf_families
+from tests.attn.cases import randn as draw
 
 E, H, R, NOPE, ROPE, V, L = 32, 4, 12, 16, 8, 10, 20
 TOP_K, INDEX_HEADS, INDEX_DIM = 5, 12, 16
@@ -55,11 +56,6 @@ YARN = {
     "beta_slow": 1.0,
 }
 INDEXED = {"deepseek_v32": False, "glm_moe_dsa": True}  # interleaved?
-
-
-def draw(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def randomise(module):

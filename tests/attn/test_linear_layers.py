@@ -47,13 +47,6 @@ def test_a_text_in_parts_gives_what_it_gives_in_one(kind, cuts):
 
 
 @every_layer
-def test_no_output_depends_on_a_later_token(kind):
-    layer, x = made(kind), randn(B, L, E)
-    other = torch.cat([x[:, :5], randn(B, 7, E, seed=3)], 1)
-    close(layer(other)[:, :5], layer(x)[:, :5])
-
-
-@every_layer
 @pytest.mark.parametrize("side", ("left", "right", "between"))
 @pytest.mark.parametrize("with_cache", (False, True))
 def test_padding_enters_neither_state_nor_convolution(kind, side, with_cache):
@@ -199,18 +192,6 @@ def test_padding_and_ragged_prompts_change_no_text(name, cache):
     lengths = torch.tensor([9, 6])
     got = attn.generate(net, right, 8, lengths=lengths, cache=cache)
     assert torch.equal(got[1:, :14], alone)
-
-
-@every_model
-@torch.no_grad()
-def test_logits_with_caches_are_those_of_the_full_pass(name):
-    net = model(name)
-    caches = [
-        StateCache() if isinstance(b.attention, attn.nn.StateLayer)
-        else DynamicCache() for b in net.blocks
-    ]  # fmt: skip
-    parts = [net(ids, caches=caches) for ids in IDS.split([4, 1, 4], 1)]
-    close(torch.cat(parts, 1), net(IDS))
 
 
 def test_a_configuration_of_names_is_json_and_a_class_is_not():

@@ -180,19 +180,6 @@ def test_a_packed_text_reads_no_other(rule, mode):
         close([out[:, :, here], states[i : i + 1]], want)
 
 
-@every_rule
-def test_no_output_depends_on_a_later_token(rule):
-    x = inputs(20)
-    other = {
-        n: torch.cat([a[:, :, :15], b[:, :, 15:]], 2) if a.dim() > 2 else a
-        for (n, a), b in zip(
-            x.items(), inputs(20, seed=50).values(), strict=True
-        )
-    }
-    other["initial_state"] = x["initial_state"]
-    close([run(rule, x)[0][:, :, :15]], [run(rule, other)[0][:, :, :15]])
-
-
 def test_without_decay_it_is_attention_without_a_softmax():
     x = inputs(30, "none")
     q, k = (x[n].repeat_interleave(2, 1) for n in ("query", "key"))

@@ -133,33 +133,6 @@ def test_a_predicate_without_a_name_in_its_module_is_not_pickled(combine):
             pickle.dumps(combine(Mask(function)))
 
 
-class Ragged(torch.utils.data.Dataset):
-    """Texts with the mask of each."""
-
-    def __len__(self):
-        return 3
-
-    def __getitem__(self, index):
-        ids = torch.arange(6) // (index + 1)
-        return ids, causal() & documents(ids) | Mask(even)
-
-
-def test_a_worker_of_a_data_loader_returns_masks():
-    loader = torch.utils.data.DataLoader(
-        Ragged(), batch_size=None, num_workers=1, timeout=60
-    )
-    expected = [Ragged()[i][1] for i in range(3)]
-    assert [mask for _, mask in loader] == expected
-
-
-def test_a_module_with_a_mask_is_saved_and_loaded(tmp_path):
-    module = torch.nn.Linear(2, 2)
-    module.mask = causal() & padding(VALID)
-    torch.save(module, tmp_path / "module.pt")
-    again = torch.load(tmp_path / "module.pt", weights_only=False)
-    assert again.mask == module.mask
-
-
 @pytest.mark.grid
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_mask_is_given_to_a_graph_or_made_there(name):

@@ -273,15 +273,6 @@ def test_the_block_mask_of_flex_attention_equals_the_dense_mask(
     assert torch.equal(made.full_kv_num_blocks, theirs.full_kv_num_blocks)
 
 
-def test_attention_with_a_mask_equals_attention_with_its_dense_form():
-    q, k = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 6, 5)
-    mask = causal() & padding(torch.rand(2, 6) < 0.8)
-    out = attn.scaled_dot_product_attention(q, k, k, mask, q_offset=2)
-    dense = mask.dense(4, 6, batch=2, q_offset=2)
-    same = attn.scaled_dot_product_attention(q, k, k, dense)
-    assert torch.equal(out, same)
-
-
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_mask_can_be_called_for_a_single_pair(name):
     mask, picture = PICTURES[name]

@@ -16,28 +16,6 @@ from tests.attn.mha import B, E, H, L, make
 # --- heads -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kv_heads", (1, 2, 3, 6))
-@pytest.mark.parametrize("packed", (False, True))
-def test_gqa_equals_mha_with_repeated_key_and_value_heads(kv_heads, packed):
-    """GQA is MHA whose key and value heads are copies."""
-    few = make(MultiHeadAttention, E, 6, kv_heads, head_dim=4, packed=packed)
-    many = MultiHeadAttention(E, 6, head_dim=4).double().eval()
-    apart = MultiHeadAttention(E, 6, kv_heads, head_dim=4).double()
-    apart.load_state_dict(few.state_dict())
-    state = apart.state_dict()
-    for name in ("k_proj", "v_proj"):
-        for leaf in ("weight", "bias"):
-            heads = state[f"{name}.{leaf}"].unflatten(0, (kv_heads, 4))
-            copies = heads.repeat_interleave(6 // kv_heads, 0)
-            state[f"{name}.{leaf}"] = copies.flatten(0, 1)
-    many.load_state_dict(state)
-    x = randn(B, L, E)
-    assert_exact(few(x), many(x))
-    a = few(x, need_weights=True, average_attn_weights=False)[1]
-    b = many(x, need_weights=True, average_attn_weights=False)[1]
-    assert_exact(a, b)
-
-
 def test_the_number_of_parameters_equals_the_cost_model():
     for kv_heads, bias in itertools.product((1, 2, 4), (False, True)):
         module = MultiHeadAttention(E, 4, kv_heads, head_dim=5, bias=bias)

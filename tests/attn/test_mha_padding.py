@@ -115,12 +115,6 @@ def test_dropout_is_off_in_eval_and_returned_weights_are_before_it():
     assert torch.equal(module(x), calm)
 
 
-def test_dropout_of_1_leaves_only_the_output_bias():
-    module = make(MultiHeadAttention, E, H, dropout=1.0).train()
-    out = module(randn(B, L, E))
-    assert_exact(out, module.out_proj.bias.expand(B, L, E))
-
-
 def test_a_row_without_keys_is_the_bias_and_has_no_gradient():
     module = make(MultiHeadAttention, E, H)
     x = randn(B, L, E).requires_grad_()

@@ -7,14 +7,6 @@ import copy
 import pytest
 import torch
 from torch import nn
-from transformers import Gemma2Config, GPT2Config, LlamaConfig
-from transformers.models.gemma2.modeling_gemma2 import (
-    Gemma2MLP,
-)
-from transformers.models.gpt2.modeling_gpt2 import GPT2MLP
-from transformers.models.llama.modeling_llama import (
-    LlamaMLP,
-)
 
 from attn.nn import (
     BatchNorm,
@@ -123,31 +115,12 @@ def test_layer_norm_and_rms_norm_accept_any_number_of_axes(ours, theirs):
         assert_exact(ours(x), theirs(x))
 
 
-def test_the_norm_of_a_token_does_not_depend_on_the_batch():
-    x = randn(4, 3, C)
-    for norm in (LayerNorm(C), RMSNorm(C)):
-        assert torch.equal(norm(x.float())[:1], norm(x[:1].float()))
-    batch = BatchNorm(C).double()
-    alone, together = batch(x[:1].mT), batch(x.mT)[:1]
-    assert (alone - together).abs().max() > 0.1
-
-
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
 def test_norms_round_half_precision_once(dtype):
     x = (randn(9, C) * 3 + 20).to(dtype)
     for norm in (LayerNorm(C), RMSNorm(C), BatchNorm(C)):
         wide = copy.deepcopy(norm)(x.float())
         assert torch.equal(norm(x), wide.to(dtype))
-
-
-def test_layer_norm_leaves_mean_0_and_variance_1_rms_norm_mean_square_1():
-    x = randn(5, 64) * 3 + 2
-    layer = LayerNorm(64, eps=0.0).double()(x)
-    assert_exact(layer.mean(-1), torch.zeros(5).double())
-    assert_exact(layer.var(-1, correction=0), torch.ones(5).double())
-    rms = RMSNorm(64, eps=0.0).double()(x)
-    assert_exact(rms.square().mean(-1), torch.ones(5).double())
-    assert (rms.mean(-1).abs() > 0.1).all()  # the mean stays
 
 
 def test_a_token_of_zeros_stays_finite():
@@ -217,36 +190,6 @@ def test_a_feed_forward_is_linear_activation_linear(name, activation, bias):
     ours = FeedForward(C, 10, activation=name, bias=bias).double()
     ours.load_state_dict(rename(theirs, **{"0": "up_proj", "2": "down_proj"}))
     x = randn(2, 3, C) * 3
-    assert_exact(ours(x), theirs(x))
-
-
-def test_a_gelu_tanh_feed_forward_equals_gpt2s():
-    theirs = randomised(GPT2MLP(11, GPT2Config(n_embd=C)).double()).eval()
-    ours = FeedForward(C, 11, activation="gelu_tanh").double()
-    state = rename(theirs, c_fc="up_proj", c_proj="down_proj")
-    ours.load_state_dict({k: x.t() for k, x in state.items()})  # Conv1D
-    x = randn(2, 3, C)
-    assert_exact(ours(x), theirs(x))
-    exact = FeedForward(C, 11).double()
-    exact.load_state_dict(ours.state_dict())
-    assert 1e-5 < (exact(x) - ours(x)).abs().max() < 1e-2  # the other GELU
-
-
-@pytest.mark.parametrize("bias", (False, True))
-def test_swiglu_equals_llamas_and_geglu_equals_gemmas(bias):
-    sizes = {
-        "hidden_size": C,
-        "intermediate_size": 11,
-        "num_attention_heads": 2,
-    }
-    llama = LlamaMLP(LlamaConfig(**sizes, mlp_bias=bias))
-    ours, theirs = with_the_same_weights(SwiGLU(C, 11, bias=bias), llama)
-    x = randn(2, 3, C)
-    assert_exact(ours(x), theirs(x))
-    gemma = Gemma2MLP(Gemma2Config(**sizes))
-    ours, theirs = with_the_same_weights(
-        SwiGLU(C, 11, activation="gelu_tanh"), gemma
-    )
     assert_exact(ours(x), theirs(x))
 
 

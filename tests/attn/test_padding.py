@@ -70,15 +70,6 @@ def test_lengths_serve_any_number_of_keys():
     assert shared[:, 0, 0].tolist() == [[True, True, False]] * 4
 
 
-def test_a_tile_may_be_shorter_than_the_lengths():
-    q = randn(3, 1, S, 4)
-    whole = attn.scaled_dot_product_attention(q, q, q, padding(LENGTHS))
-    tiled = attn.tiled_attention(
-        q, q, q, padding(LENGTHS), block_q=2, block_k=2
-    )
-    torch.testing.assert_close(tiled, whole)
-
-
 def test_padding_is_printed_by_shape_and_form():
     assert repr(padding(VALID.long())) == "padding((3, 5))"
     assert repr(padding(LENGTHS)) == "padding(lengths (3,))"
@@ -87,41 +78,12 @@ def test_padding_is_printed_by_shape_and_form():
     )
 
 
-def test_a_tokenizers_mask_equals_that_of_transformers():
-    """Padding on the left, in the integers that tokenizers return."""
-    from transformers import masking_utils
-
-    tokens = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
-    theirs = masking_utils.sdpa_mask(
-        batch_size=2,
-        q_length=S,
-        kv_length=S,
-        q_offset=0,
-        mask_function=masking_utils.causal_mask_function,
-        attention_mask=tokens.bool(),
-        allow_is_causal_skip=False,
-    )
-    ours = (causal() & padding(tokens)).dense(S, batch=2)
-    assert torch.equal(ours, theirs)
-
-
 def test_padding_follows_lengths_that_change_in_place():
     """A decoding loop adds to them in place."""
     lengths = torch.tensor([2, 3])
     mask = padding(lengths)
     lengths += 1
     assert mask.dense(1, S, batch=2).sum() == 3 + 4
-
-
-def test_padding_of_both_forms_compiles_as_one_graph():
-    def masked(q, lengths, tokens):
-        mask = padding(lengths) & padding(tokens)
-        return attn.scaled_dot_product_attention(q, q, q, mask)
-
-    q = randn(3, 1, S, 4)
-    inputs = (q, LENGTHS, VALID.long())
-    compiled = torch.compile(masked, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(*inputs), masked(*inputs))
 
 
 Q = torch.zeros(2, 1, 3, 4)

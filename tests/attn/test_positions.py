@@ -8,17 +8,12 @@ import pytest
 import torch
 from transformers.models.bloom.modeling_bloom import (
     _get_alibi_slopes,
-    build_alibi_tensor,
-)
-from transformers.models.marian.modeling_marian import (
-    MarianSinusoidalPositionalEmbedding,
 )
 from transformers.models.mpt.modeling_mpt import (
     build_mpt_alibi_tensor,
 )
 
 import attn
-from tests.attn.cases import assert_exact, randn
 
 HEADS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31, 32, 40, 64, 71, 112)
 
@@ -43,28 +38,6 @@ def test_sinusoids_equal_the_formula_of_the_paper(dim):
         dtype=torch.float64,
     )
     assert torch.equal(table, by_hand.float())
-
-
-@pytest.mark.parametrize("dim", (6, 7))
-def test_sinusoids_equal_marians(dim):
-    """Marian puts all sines first: the same values, in another order."""
-    theirs = MarianSinusoidalPositionalEmbedding(50, dim).create_weight()
-    ours = attn.sinusoidal(50, dim)
-    order = [*range(0, dim, 2), *range(1, dim, 2)]
-    assert torch.allclose(ours[:, order], theirs, atol=2e-7, rtol=0)
-
-
-def test_every_sinusoid_has_the_norm_of_half_its_width():
-    """New embeddings of size 1 / sqrt(E) come to 1 by the factor sqrt(E)."""
-    length = attn.sinusoidal(100, 48).norm(dim=-1)
-    torch.testing.assert_close(length, torch.full((100,), 24**0.5))
-
-
-def test_a_step_is_the_same_rotation_everywhere():
-    table = attn.sinusoidal(100, 8).double()
-    pairs = torch.complex(table[:, 1::2], table[:, 0::2])
-    steps = pairs[1:] / pairs[:-1]
-    assert (steps - steps[0]).abs().max() < 1e-6
 
 
 def test_sinusoidal_positions_accept_any_position():
@@ -130,27 +103,6 @@ def test_alibi_slopes_equal_blooms_and_mpts(heads):
     assert torch.allclose(ours, -mpt[:, 0, 0], rtol=1e-6, atol=0)
 
 
-def test_alibi_slopes_equal_those_of_the_paper():
-    assert attn.alibi_slopes(8).tolist() == [2.0**-i for i in range(1, 9)]
-    sixteen = attn.alibi_slopes(16)
-    ratio = sixteen[1:] / sixteen[:-1]
-    assert torch.allclose(ratio, torch.tensor(2**-0.5))
-
-
-@pytest.mark.parametrize("heads", (3, 8, 12))
-def test_the_alibi_bias_equals_blooms_up_to_a_constant_for_each_row(heads):
-    L = 7
-    ours = attn.alibi_bias(heads, L)
-    assert ours.shape == (heads, L, L) and ours.dtype == torch.float32
-    keep = torch.ones(L, L).tril().bool()
-    shared = ours.masked_fill(~keep, -torch.inf).softmax(-1)
-    bloom = build_alibi_tensor(torch.ones(1, L), heads, torch.float32)
-    mpt = build_mpt_alibi_tensor(heads, L)
-    for theirs in (bloom, mpt):  # (H, 1, L): no query in it
-        rival = theirs.expand(-1, L, -1).masked_fill(~keep, -torch.inf)
-        assert torch.allclose(shared, rival.softmax(-1), atol=1e-6, rtol=0)
-
-
 def test_the_alibi_bias_is_minus_slope_times_distance():
     bias = attn.alibi_bias(4, 3, 5)
     for h, slope in enumerate(attn.alibi_slopes(4)):
@@ -168,20 +120,6 @@ def test_the_alibi_bias_follows_the_given_positions():
     assert rows.shape == (2, 4, 6, 6)
     assert torch.equal(rows[1], whole)
     assert torch.equal(rows[0, :, 2:, 2:], whole[:, :4, :4])
-
-
-@pytest.mark.parametrize("is_causal", (False, True))
-def test_attention_accepts_the_alibi_bias_as_a_mask(is_causal):
-    q, k, v = randn(3, 2, 4, 6, 8, dtype=torch.float32)
-    bias = attn.alibi_bias(4, 6)
-    out = attn.scaled_dot_product_attention(q, k, v, bias, is_causal=is_causal)
-    both = bias
-    if is_causal:
-        both = bias.masked_fill(~torch.ones(6, 6).tril().bool(), -torch.inf)
-    oracle = torch.nn.functional.scaled_dot_product_attention(
-        q.double(), k.double(), v.double(), both.double()
-    )
-    assert_exact(out, oracle)
 
 
 def test_alibi_without_heads_or_with_wrong_positions_is_refused():

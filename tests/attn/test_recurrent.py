@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attn import cost
 from attn.api import use_impl
 from attn.nn import LSTM, RNN, CausalConv1d, MultiHeadAttention
+from tests.attn.cases import randn32 as randn
 
 B, L, E = 2, 12, 16
 MIXERS = {
@@ -26,10 +27,6 @@ every_mixer = pytest.mark.parametrize("kind", MIXERS)
 def made(kind, seed=0):
     torch.manual_seed(seed)
     return MIXERS[kind]()
-
-
-def randn(*shape, seed=1):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def reach(module, length=L):

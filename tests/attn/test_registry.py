@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 import attn
 from attn import api
 from attn.backends import Registry
 from tests.attn.cases import assert_exact
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
+from tests.attn.cases import randn32 as randn
 
 Q, K, V = (
     randn(2, 4, 5, 8),
@@ -23,6 +18,7 @@ Q, K, V = (
 )
 SAID = {"is_causal": True, "q_offset": 2, "enable_gqa": True}
 VALID = torch.tensor([[1] * 7, [0, 0, 1, 1, 1, 1, 1]]).bool()
+PADDED = {**SAID, "attn_mask": VALID[:, None, None]}
 
 
 @pytest.fixture
@@ -50,8 +46,12 @@ def by_hand(query, key, value, mask, *, scale, enable_gqa=False, softcap=None):
         SAID,
         {**SAID, "window": (2, 0)},
         {**SAID, "attn_mask": attn.padding(VALID)},
-        {**SAID, "attn_mask": VALID[:, None, None]},
+        PADDED,
         {**SAID, "softcap": 2.0},
+        {**SAID, "attn_mask": torch.rand(5, 7) > 0.3},
+        {**PADDED, "window": (1, 3)},
+        {**PADDED, "q_offset": torch.tensor([2, 0])},
+        {**PADDED, "q_offset": torch.tensor(2)},
     ],
 )
 def test_all_masks_of_a_call_are_one_tensor_of_booleans(own, said):
@@ -76,28 +76,6 @@ def test_what_booleans_cannot_express_is_a_reason(own):
             attn.attention(
                 Q, K, V, enable_gqa=True, impl="mine", registry=own, **said
             )
-
-
-WAYS_TO_MASK = pytest.mark.parametrize(
-    "said",
-    [
-        {"attn_mask": VALID[:, None, None]},
-        {"attn_mask": torch.rand(5, 7) > 0.3},
-        {"attn_mask": attn.padding(VALID)},
-        {"attn_mask": VALID[:, None, None], "window": (1, 3)},
-        {"attn_mask": VALID[:, None, None], "q_offset": torch.tensor([2, 0])},
-        {"attn_mask": VALID[:, None, None], "q_offset": torch.tensor(2)},
-    ],
-)
-
-
-@WAYS_TO_MASK
-def test_masks_given_as_tensors_are_not_left_out(own, said):
-    own.register("mine", mask="bool")(by_hand)
-    said = {**SAID, **said}
-    want = attn.scaled_dot_product_attention(Q, K, V, **said)
-    got = attn.attention(Q, K, V, impl="mine", registry=own, **said)
-    assert torch.allclose(got, want, atol=1e-5)
 
 
 @pytest.mark.parametrize("lead", [(), (4,), (3, 2, 4)])

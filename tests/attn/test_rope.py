@@ -41,35 +41,6 @@ def test_rotation_equals_a_product_of_complex_numbers(dim, interleaved):
     assert (ours - oracle).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("interleaved", (False, True))
-def test_scores_depend_on_the_distance_alone(interleaved):
-    q, k = randn(2, 1, 8, dtype=torch.float64)
-
-    def score(m, n):
-        rotated = [
-            attn.apply_rope(
-                x,
-                *tables(torch.tensor([at]), 8, interleaved),
-                interleaved=interleaved,
-            )
-            for x, at in ((q, m), (k, n))
-        ]
-        return (rotated[0] * rotated[1]).sum()
-
-    near = torch.stack([score(m, m - 3) for m in (3, 10, 100, 1000)])
-    assert (near - near[0]).abs().max() < 1e-3  # angles of float32
-    assert (score(10, 7) - score(10, 6)).abs() > 1e-2
-    assert (score(10, 7) - score(7, 10)).abs() > 1e-2  # and its sign
-
-
-def test_rotation_keeps_position_0_and_the_norms():
-    x = randn(2, 5, 16, dtype=torch.float64)
-    cos, sin = tables(torch.arange(5), 16)
-    out = attn.apply_rope(x, cos, sin)
-    assert torch.equal(out[:, 0], x[:, 0])
-    assert torch.allclose(out.norm(dim=-1), x.norm(dim=-1))
-
-
 def test_rotating_token_by_token_equals_rotating_all():
     x = randn(2, 4, 9, 16)
     whole = attn.apply_rope(x, *tables(torch.arange(9), 16))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from transformers import GPTNeoXConfig, LlamaConfig
@@ -13,7 +11,6 @@ from transformers.models.gpt_neox.modeling_gpt_neox import (
 )
 
 import attn
-from attn.positions import RopeFrequencies
 from tests.attn.cases import assert_equal
 
 MAX_LEN = 4096
@@ -67,7 +64,16 @@ TYPES = [
     ("proportional", {"partial_rotary_factor": 0.25}, None),
     ("proportional", {"partial_rotary_factor": 0.3, "factor": 2.0}, None),
 ]
-HEADS = [(64, 5.0), (64, 10000.0), (64, 500000.0), (64, 1e6)]
+# Heads that are no multiple of 64, beside these.
+ODD = (
+    ("linear", {"factor": 3.0}, None),
+    ("dynamic", {"factor": 3.0}, None),
+    ("yarn", {"factor": 3.0, **LONG}, None),
+    ("llama3", {"factor": 3.0, **LLAMA3}, None),
+    ("proportional", {"partial_rotary_factor": 0.4}, None),
+)
+CASES = [(*x, 64, base) for x in TYPES for base in (5.0, 1e4, 5e5, 1e6)]
+CASES += [(*x, head_dim, 1e4) for x in ODD for head_dim in (6, 10, 66, 80)]
 
 
 def by_transformers(kind, head_dim, base, parameters, seq_len):
@@ -90,8 +96,7 @@ def test_every_rope_type_of_transformers_is_tested():
     assert {kind for kind, *_ in TYPES} == set(ROPE_INIT_FUNCTIONS)
 
 
-@pytest.mark.parametrize("head_dim,base", HEADS)
-@pytest.mark.parametrize("kind,parameters,seq_len", TYPES)
+@pytest.mark.parametrize("kind,parameters,seq_len,head_dim,base", CASES)
 def test_frequencies_equal_those_of_transformers(
     kind, parameters, seq_len, head_dim, base
 ):
@@ -109,27 +114,6 @@ def test_frequencies_equal_those_of_transformers(
     assert ours.inv_freq.dtype == torch.float32
 
 
-@pytest.mark.parametrize("head_dim", (6, 10, 66, 80))
-@pytest.mark.parametrize(
-    "kind,parameters",
-    (
-        ("linear", {"factor": 3.0}),
-        ("dynamic", {"factor": 3.0}),
-        ("yarn", {"factor": 3.0, **LONG}),
-        ("llama3", {"factor": 3.0, **LLAMA3}),
-        ("proportional", {"partial_rotary_factor": 0.4}),
-    ),
-)
-def test_frequencies_of_odd_head_dims_equal_those_of_transformers(
-    kind, parameters, head_dim
-):
-    ours = attn.rope_frequencies(
-        head_dim, 10000.0, kind, max_position_embeddings=MAX_LEN, **parameters
-    )
-    theirs = by_transformers(kind, head_dim, 10000.0, parameters, None)
-    assert torch.equal(ours.inv_freq, theirs[0])
-
-
 @pytest.mark.parametrize("part", (1.0, 0.25, 0.35))
 def test_default_frequencies_equal_gpt_neoxs(part):
     config = GPTNeoXConfig(
@@ -145,65 +129,6 @@ def test_default_frequencies_equal_gpt_neoxs(part):
     ours = attn.rope_frequencies(64, 12345.0, partial_rotary_factor=part)
     assert torch.equal(ours.inv_freq, theirs.inv_freq)
     assert ours.attention_factor == theirs.attention_scaling
-
-
-def test_each_type_scales_the_wavelengths_as_published():
-    """In words, independent of any code."""
-    plain = attn.rope_frequencies(64).inv_freq
-    assert plain[0] == 1.0  # one radian a token
-    i = torch.arange(32)
-    exact = 10000.0 ** (-2 * i.double() / 64)
-    assert torch.allclose(plain.double(), exact, rtol=4e-7, atol=0)
-
-    linear = attn.rope_frequencies(64, type="linear", factor=4.0)
-    assert torch.equal(linear.inv_freq, plain / 4)
-
-    wavelength = 2 * math.pi / plain
-    for kind, more in (("yarn", {}), ("llama3", LLAMA3)):
-        scaled = attn.rope_frequencies(
-            64, type=kind, factor=8.0, **{**LONG, **more}
-        )
-        ratio = plain / scaled.inv_freq
-        assert (ratio[wavelength < 512 / 32] == 1).all()  # fast: untouched
-        slow = ratio[wavelength > 512 * 4]
-        assert torch.allclose(slow, torch.tensor(8.0))
-        assert (ratio.diff() >= -1e-5).all()  # and monotone between
-
-    # The yarn that litgpt had the wrong way round (2026-06).
-    yarn = attn.rope_frequencies(64, type="yarn", factor=8.0, **LONG)
-    assert yarn.inv_freq[0] == 1.0
-    assert yarn.attention_factor == pytest.approx(0.1 * math.log(8) + 1)
-
-    # NTK: the slowest pair is stretched by the factor, the fastest by none.
-    ntk = attn.rope_frequencies(
-        64,
-        type="dynamic",
-        factor=1.0,
-        max_position_embeddings=512,
-        seq_len=2048,
-    )
-    ratio = plain / ntk.inv_freq
-    assert ratio[0] == 1.0
-    assert ratio[-1].item() == pytest.approx(4.0, rel=1e-5)
-
-    part = attn.rope_frequencies(
-        64, type="proportional", partial_rotary_factor=0.25
-    ).inv_freq
-    assert torch.equal(part[:8], plain[:8])
-    assert not part[8:].any()
-
-
-def test_dynamic_scaling_changes_nothing_within_the_trained_length():
-    plain = attn.rope_frequencies(64).inv_freq
-    for seq_len in (None, 1, 512):
-        ntk = attn.rope_frequencies(
-            64,
-            type="dynamic",
-            factor=4.0,
-            max_position_embeddings=512,
-            seq_len=seq_len,
-        )
-        assert torch.equal(ntk.inv_freq, plain)
 
 
 DYNAMIC = {"type": "dynamic", "factor": 2.0}
@@ -273,9 +198,3 @@ def test_the_module_scales_by_the_length_of_each_input(
     assert not rope.state_dict()
     rope.bfloat16()
     assert rope(positions)[0].dtype == torch.float32
-
-
-def test_rope_frequencies_returns_a_named_pair():
-    result = attn.rope_frequencies(8)
-    assert isinstance(result, RopeFrequencies)
-    assert result.inv_freq.shape == (4,)

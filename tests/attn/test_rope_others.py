@@ -10,7 +10,6 @@ from transformers.models.gpt_neox import (
 )
 from transformers.models.llama import (
     LlamaConfig,
-    LlamaForCausalLM,
 )
 from transformers.models.llama import (
     modeling_llama as llama,
@@ -43,23 +42,6 @@ def test_rope_tables_equal_those_of_transformers(positions, base):
     )
     theirs = llama.LlamaRotaryEmbedding(config)(torch.ones(1), positions)
     assert_equal(tables(positions, 16, base=base), theirs)
-
-
-def test_yarn_tables_equal_those_of_transformers():
-    parameters = {"factor": 8.0, "original_max_position_embeddings": 64}
-    config = LlamaConfig(
-        head_dim=16,
-        max_position_embeddings=512,
-        rope_parameters={
-            "rope_type": "yarn",
-            "rope_theta": 10000.0,
-            **parameters,
-        },
-    )
-    positions = torch.arange(500)[None]
-    theirs = llama.LlamaRotaryEmbedding(config)(torch.ones(1), positions)
-    ours = attn.Rope(16, type="yarn", **parameters)(positions)
-    assert_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -134,31 +116,3 @@ def test_apply_rope_equals_the_cases_of_onnx(case):
     rival = tensor(expected["output"])
     assert_exact(rotate(inputs, attributes), rotate(exact, attributes), rival)
     assert_exact(rival, rotate(exact, attributes))
-
-
-def test_a_llama_without_rope_and_mask_is_permutation_equivariant():
-    config = LlamaConfig(
-        vocab_size=37,
-        hidden_size=24,
-        intermediate_size=20,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        is_causal=False,
-        attn_implementation="eager",
-    )
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(config).eval()
-    for x in model.parameters():
-        torch.nn.init.normal_(x, std=0.3)
-    ids, order = torch.randint(37, (2, 7)), torch.randperm(7)
-
-    def run(ids):
-        with torch.no_grad():
-            return model(ids, use_cache=False).logits
-
-    assert (run(ids[:, order]) - run(ids)[:, order]).abs().max() > 1e-3
-    model.model.rotary_emb = attn.NoRope(6)
-    assert_exact(
-        run(ids[:, order]), run(ids)[:, order].double(), run(ids)[:, order]
-    )

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import attn
-from attn import hf
 from attn.serving import (
     Draft,
     acceptance,
@@ -24,7 +23,6 @@ from attn.serving import (
     tree_positions,
     verify_greedy,
 )
-from tests.attn import hf_zoo
 from tests.attn.models import V, ids, varied
 
 # 0 - 1 - 3 - 6, with 2 beside 1, 4 and 5 beside 3 and 6.
@@ -257,26 +255,6 @@ def test_a_text_ends_with_its_eos_within_a_draft():
     assert torch.equal(out.ids, want)
 
 
-def test_prompt_lookup_has_the_tokens_of_transformers():
-    theirs = hf_zoo.model("llama")
-    ours = hf.load(theirs)
-    prompt = torch.tensor([[1, 5, 6, 7, 1, 5, 6]])
-    options = {
-        "attention_mask": torch.ones_like(prompt),
-        "max_new_tokens": 12,
-        "do_sample": False,
-        "eos_token_id": None,
-        "pad_token_id": 0,
-    }
-    want = theirs.generate(prompt, prompt_lookup_num_tokens=4, **options)
-    assert torch.equal(want, theirs.generate(prompt, **options))
-    for branches in (1, 3):
-        draft = functools.partial(lookup, branches=branches)
-        assert torch.equal(
-            speculative_decode(ours, prompt, 12, draft).ids, want
-        )
-
-
 # Every ratio and every edge is a multiple of 1 / 4: the middles of 4 equal
 # parts are all the coins that matter.
 P = torch.tensor([4, 2, 2, 0], dtype=torch.float64) / 8
@@ -309,15 +287,6 @@ def law(draft, target, drafts):
             )  # fmt: skip
             found[tuple(out)] += chance / len(COINS) ** (drafts + 1)
     return found
-
-
-def test_the_law_of_a_token_is_exactly_the_models():
-    found = law(lambda _: Q, lambda _: P, 1)
-    first = [
-        sum(x for out, x in found.items() if out[0] == token)
-        for token in range(4)
-    ]
-    assert sum(found.values()) == 1 and first == fractions(P)
 
 
 def test_the_law_of_two_tokens_is_exactly_the_models():

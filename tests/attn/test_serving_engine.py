@@ -129,13 +129,6 @@ def test_a_shared_prefix_is_read_once():
     assert outputs[False] - outputs[True] == 8 * (sharing - 1)
 
 
-def test_equal_pages_behind_other_beginnings_are_not_shared():
-    same = [7, 8, 9, 10, 5]
-    texts = [[1, 2, 3, 4, *same], [4, 3, 2, 1, *same]]
-    engine, _ = served(model_of("rope"), texts, max_num_seqs=1)
-    check(model_of("rope"), texts, engine)
-
-
 def test_every_page_returns_but_for_the_stored_prefixes():
     engine, _ = served(model_of("rope"), prompts(), num_pages=10)
     pool = engine.scheduler.pool
@@ -155,45 +148,12 @@ def test_what_a_page_held_before_has_no_part():
     check(model_of("rope"), texts, engine)
 
 
-def test_a_request_that_joins_late_has_its_own_positions():
-    engine = Engine(model_of("gpt"), num_pages=40, page_size=4)
-    engine.add_request(Request("early", [1, 2, 3, 4], NEW))
-    for _ in range(3):
-        engine.step()
-    engine.add_request(Request("late", [5, 6], NEW))
-    tokens = engine.run()
-    assert tokens["late"] == alone(model_of("gpt"), [5, 6])
-    assert tokens["early"] == alone(model_of("gpt"), [1, 2, 3, 4])
-
-
 def test_a_request_ends_with_its_eos():
     text = prompts()[0]
     eos = alone(model_of("rope"), text)[2]
     engine, _ = served(model_of("rope"), [text], eos=eos)
     (tokens,) = engine.run().values()
     assert tokens[-1] == eos and len(tokens) <= 3
-
-
-@functools.cache
-def llamas():
-    theirs = hf_zoo.model("llama")
-    return theirs, hf.load(theirs)
-
-
-def test_served_tokens_are_those_of_generate_in_transformers():
-    theirs, ours = llamas()
-    texts = prompts(5)
-    engine, _ = served(ours, texts, max_num_batched_tokens=6)
-    for i, text in enumerate(texts):
-        want = theirs.generate(
-            torch.tensor([text]),
-            attention_mask=torch.ones(1, len(text), dtype=torch.long),
-            max_new_tokens=NEW,
-            do_sample=False,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-        assert engine.run()[i] == want[0, len(text) :].tolist()
 
 
 @pytest.mark.exhaustive
@@ -206,34 +166,6 @@ def test_every_family_is_served_with_its_own_tokens(family):
     check(ours, texts, engine)
 
 
-@pytest.mark.exhaustive
-def test_served_tokens_are_those_of_continuous_batching_in_transformers():
-    """Over the page tables of transformers itself."""
-    from transformers import ContinuousBatchingConfig, GenerationConfig
-
-    theirs = hf_zoo.model("llama").float()
-    ours, texts = hf.load(theirs), prompts(3)
-    theirs.set_attn_implementation("paged|eager")
-    config = GenerationConfig(
-        max_new_tokens=NEW,
-        do_sample=False,
-        eos_token_id=-1,
-        pad_token_id=0,
-    )
-    pages = ContinuousBatchingConfig(  # its own sizes take half a minute
-        page_size=16, num_blocks=16, max_batch_tokens=32
-    )
-    results = theirs.generate_batch(
-        texts, config, continuous_batching_config=pages, warmup=False
-    )
-    engine, _ = served(ours, texts)
-    found = {
-        tuple(x.prompt_ids): list(x.generated_tokens) for x in results.values()
-    }
-    for i, text in enumerate(texts):
-        assert engine.run()[i] == found[tuple(text)]
-
-
 def test_in_float32_tokens_differ_only_where_two_logits_nearly_tie():
     """Batch invariance: other widths round differently."""
     torch.manual_seed(0)
@@ -244,18 +176,6 @@ def test_in_float32_tokens_differ_only_where_two_logits_nearly_tie():
         ties = [j for j, margin in enumerate(margins) if margin < 1e-5]
         until = min([len(tokens), *ties])
         assert tokens[:until] == alone(model, texts[i], 20)[:until]
-
-
-def test_a_row_alone_and_in_a_batch_differ_by_no_more_than_rounding():
-    torch.manual_seed(0)
-    layer = torch.nn.Linear(576, 576, bias=False)
-    x = torch.randn(16, 576)
-    exact = layer.double()(x.double()).detach()
-    layer.float()
-    with torch.no_grad():
-        for rows in (1, 2, 8, 16):
-            error = (layer(x[:rows]) - exact[:rows]).abs().max()
-            assert error < 1e-5 * exact.abs().max()
 
 
 def test_the_model_keeps_its_mode():

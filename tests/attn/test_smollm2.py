@@ -82,25 +82,6 @@ def test_decoding_the_ids_restores_every_text():
         assert ours.decode(ids, skip_special_tokens=False) == string
 
 
-@pytest.mark.exhaustive  # theirs takes five seconds to read the file
-def test_the_tokenizer_equals_that_of_transformers_away_from_digits():
-    """Theirs does not split at digits, as the model's own does."""
-    from transformers import AutoTokenizer
-
-    ours, path = smollm2().tokenizer, smollm.gguf_file().path
-    theirs = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-    equal, differ = 0, 0
-    for string in strings():
-        ids = ours.encode(string).ids
-        assert theirs.decode(ids) == string
-        if re.search(r"[^a-z][\d½Ⅷ٣²]", string):
-            differ += ids != theirs(string).input_ids
-            continue
-        equal += 1
-        assert ids == theirs(string).input_ids, string
-    assert equal > 100 and differ > 10
-
-
 CONVERSATION = [
     {"role": "system", "content": "Answer in rhyme."},
     {"role": "user", "content": " What is 2 + 2? \n"},

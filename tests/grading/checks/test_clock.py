@@ -3,7 +3,6 @@
 import sys
 import threading
 import time
-from functools import partial
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from attn.grading.checks.failures import run_all
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import judge
-from tests.timing import ratio
 
 CASE = Case("anything", (torch.arange(6.0).reshape(2, 3),))
 SLOW = f"from {__name__} import busy\nend = busy(None, 0.3)"
@@ -48,12 +46,6 @@ def test_an_endless_loop_or_sleep_is_stopped_and_reported(endless):
     error = run(endless, CASE, clock=Clock(0.02)).error
     assert isinstance(error, OutOfTime)
     assert "did not finish within 0.02 s" in str(error)
-
-
-def test_an_endless_loop_is_stopped_soon_after_the_limit():
-    longest = partial(run, partial(busy, seconds=0.1), CASE)
-    endless = partial(run, forever, CASE, clock=Clock(0.1))
-    assert ratio(longest, endless, 1) < 5
 
 
 def test_imports_do_not_count_but_what_follows_them(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from attn.grading.classroom import pools
 from attn.grading.classroom.submissions import find
 from tests.grading.classroom import fakes
 from tests.grading.classroom.platforms import SUBMISSIONS, place
+from tests.marks import exhaustive_but
 
 #: The rest is in `make test-all`.
 PARTS = (
@@ -15,13 +16,7 @@ PARTS = (
 QUICK = [x for x in SUBMISSIONS if any(part in x for part in PARTS)]
 
 
-@pytest.mark.parametrize(
-    "title",
-    [
-        pytest.param(x, marks=() if x in QUICK else pytest.mark.exhaustive)
-        for x in SUBMISSIONS
-    ],
-)
+@pytest.mark.parametrize("title", exhaustive_but(QUICK, SUBMISSIONS))
 def test_a_submission_gets_its_points(title, tmp_path):
     place(title, tmp_path / "learner")
     found = {}

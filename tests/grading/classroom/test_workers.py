@@ -68,12 +68,6 @@ def test_a_worker_ends_in_the_middle_of_its_work(killed):
 # --- Dask --------------------------------------------------------------------
 
 
-def test_dask_needs_its_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match="pip install distributed"):
-        dask.cluster("tcp://127.0.0.1:1", 1).__enter__()
-
-
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:x", "", "x://"])
 def test_dask_needs_a_scheduler(address):
     pytest.importorskip("distributed")

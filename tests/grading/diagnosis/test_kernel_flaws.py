@@ -1,5 +1,8 @@
 """A kernel with right results is refused for what a GPU would not forgive."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from attn.exercises import sources
@@ -20,42 +23,7 @@ from tests.grading.diagnosis.own_mistakes import judged
 
 KERNELS = [x for x in every_exercise() if x.launch]
 
-FORWARD = "fwd-attention_forward_kernel"
 NOT_COMPILED = "A kernel that Triton cannot compile"
-AGAIN = "A tile is loaded more than once"
-A_BREAK = """\
--     column = start + tl.arange(0, BLOCK_S)  # (s,)
-+     if start >= S:
-+         break
-+     column = start + tl.arange(0, BLOCK_S)  # (s,)"""
-IN_A_BRANCH = """\
-- if IS_CAUSAL:
--     future = column[None, :] > row[:, None]
-+ if IS_CAUSAL:
-+     parts = {0: column[None, :]}
-+     future = parts[0] > row[:, None]"""
-A_LIST = """\
-- tl.store(OUT + row * out_stride + lane, e / tl.sum(e, 0), inside)
-+ tiles = []
-+ tiles.append(e)
-+ tl.store(OUT + row * out_stride + lane, tiles[0] / tl.sum(e, 0), inside)"""
-TWO_LOADS = """\
-- out = tl.zeros([BLOCK_L, D], tl.float32)
-+ out = tl.zeros([BLOCK_L, D], tl.float32)
-+ for start in range(0, S, BLOCK_S):
-+     column = start + tl.arange(0, BLOCK_S)
-+     inside = column[:, None] < S
-+     k = tl.load(K + column[:, None] * k_s + d[None, :], inside, 0.0)"""
-ROWS_TWICE = """\
-- e = tl.exp(
-+ x = tl.load(X + row * x_stride + lane, inside, -float("inf"))
-+ e = tl.exp("""
-NOT_IEEE = """\
-- tl.dot(q, tl.trans(k), input_precision="ieee")
-+ tl.dot(q, tl.trans(k))"""
-NOTHING_SKIPPED = """\
-- if IS_CAUSAL:  # the first block with a query that sees a key
--     first = tl.maximum(start - q_offset, 0) // BLOCK_L * BLOCK_L"""
 ONE_TOO_MANY = """\
 - // BLOCK_L * BLOCK_L
 + // BLOCK_L * BLOCK_L - BLOCK_L
@@ -85,38 +53,29 @@ def row_softmax_kernel(
 A_BREAK_IN_A_HELPER = HELPERS.replace(
     "    return tl", "    while True:\n        break\n    return tl"
 )
-#: An exercise, an edit, the mistake's name, and what is said of it.
-FLAWED = [
-    (
-        FORWARD,
-        A_BREAK,
-        NOT_COMPILED,
-        "unsupported AST node type: Break in the line `break`",
-    ),
-    ("fwd-row_softmax_kernel", ROWS_TWICE, AGAIN, "elements of X 2 times"),
-    ("fwd-scores_kernel", NOT_IEEE, "tl.dot rounds to TF32", ""),
-    ("fwd-scores_kernel", IN_A_BRANCH, NOT_COMPILED, "type: Dict"),
-    ("fwd-row_softmax_kernel", A_LIST, NOT_COMPILED, "tiles.append"),
-    (FORWARD, TWO_LOADS, AGAIN, "elements of K 2 times"),
-    (
-        "bwd-dkdv_kernel",
-        NOTHING_SKIPPED,
-        "Tiles that the mask hides are read",
-        "loads 100 % of what it loads",
-    ),
-]
+#: An exercise, the mistake's name, an edit, and what is said of it, a line
+#: each.
+FLAWED = re.findall(
+    r"^## (\S+) · ([^\n]+)\n\n```diff\n(.+?)\n```\n\n((?:[^\n]+\n)+)",
+    Path(__file__).with_name("kernel_flaws.md").read_text("utf-8"),
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @pytest.mark.parametrize(
-    ("exercise_id", "code", "mistake", "words"),
+    ("exercise_id", "mistake", "code", "words"),
     FLAWED,
-    ids=[f"{x}: {y}" for x, _, y, _ in FLAWED],
+    ids=[f"{x}: {y}" for x, y, *_ in FLAWED],
 )
-def test_a_flaw_is_named_and_told(exercise_id, code, mistake, words):
+def test_a_flaw_is_named_and_told(exercise_id, mistake, code, words):
     found = judged(exercise_id, code)
     assert not found.passed and found.mistake == mistake
-    for part in words.split(" in the "):
+    for part in words.splitlines():
         assert part in found.message
+
+
+def test_there_are_as_many_flaws_as_the_file_has():
+    assert len(FLAWED) == 7
 
 
 def test_a_tile_too_many_may_be_loaded_below_the_mask():
@@ -125,7 +84,7 @@ def test_a_tile_too_many_may_be_loaded_below_the_mask():
 
 def test_without_time_to_compile_the_syntax_is_read(monkeypatch):
     monkeypatch.setattr(kernels, "LIMIT", 0.001)
-    key, code, *_ = FLAWED[0]
+    key, _, code, _ = FLAWED[0]
     assert "`break`" in judged(key, code).message
     assert judge(find(key), find(key).equivalents[0].answer).passed
 
@@ -190,7 +149,7 @@ def test_the_classroom_finds_them_without_executing_anything_outside(
 ):
     flawed = FLAWED[:3]  # of an exercise each
     book = solved("fwd")
-    for name, code, *_ in flawed:
+    for name, _, code, _ in flawed:
         source = edited(sources.solution(name), code)
         cell_of(book, name)["source"] = source
     found = planned(book, tmp_path)
@@ -198,4 +157,4 @@ def test_the_classroom_finds_them_without_executing_anything_outside(
     with Examiner(seed=3, timeout=60) as examiner:
         marks = examiner.examine(found, points)
     refused = {x.exercise: x.mistake for x in marks if not x.passed}
-    assert refused == {name: wanted for name, _, wanted, _ in flawed}
+    assert refused == {name: wanted for name, wanted, *_ in flawed}

@@ -7,9 +7,10 @@ import pytest
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter, every_exercise
 from attn.grading.classroom.examiner import given_names, given_text
-from attn.grading.sandbox import sandbox as sandboxes
+from attn.grading.sandbox import session as sessions
 from attn.grading.sandbox.requests import Check
 from tests.grading.sandbox.conftest import examined
+from tests.marks import exhaustive_but
 
 IDS = [f"why-{name}" for name in sources.names("why")]
 FIRST, SECOND = IDS[:2]
@@ -101,20 +102,14 @@ def test_a_process_that_cannot_be_kept_running_is_reported(examine):
     assert "status 0" in marks[FIRST].message
 
 
-def test_the_books_answer_cannot_be_kept_and_judged_later(examine):
-    """After a wrong answer the name has the book's: a later cell sees it."""
-    keeps = f"from functools import lru_cache\n{NAME} = lru_cache({NAME})"
-    assert examine({FIRST: WRONG, "keeps": keeps})[FIRST].status == "wrong"
-
-
 def test_no_process_that_judges_an_exercise_has_held_the_books_text_of_it(
     examine, monkeypatch
 ):
     """The invariant that SECURITY.md states."""
     sent = []
-    send = sandboxes.send
+    send = sessions.send
     monkeypatch.setattr(
-        sandboxes,
+        sessions,
         "send",
         lambda channel, end, request, *own: (
             sent.append((channel, request)),
@@ -165,20 +160,11 @@ STYLES = {
 PLAIN = ["gqa", *(x for x in STYLES if x.startswith("why-soft_lookup: "))]
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        pytest.param(
-            cells, id=x, marks=() if x in PLAIN else pytest.mark.exhaustive
-        )
-        for x, cells in (SOLUTIONS | STYLES).items()
-    ],
-)
-def test_a_right_answer_earns_its_points(examiner, cells):
+ANSWERS = SOLUTIONS | STYLES
+
+
+@pytest.mark.parametrize("name", exhaustive_but(PLAIN, ANSWERS))
+def test_a_right_answer_earns_its_points(examiner, name):
+    cells = ANSWERS[name]
     marks = examined(examiner, next(iter(cells)).partition("-")[0], cells)
     assert [marks[x] for x in cells if not marks[x].passed] == []
-
-
-def test_all_styles_are_examined():
-    every = sum(len(x.equivalents) for x in every_exercise())
-    assert len(STYLES) == every > 400 and "gqa" in SOLUTIONS

@@ -46,9 +46,9 @@ class Accident:
     text: str
     again: bool = False
 
-    def notebook(self, book=None):
-        """Return a solved notebook, or another, with this in it."""
-        book = book or solved(self.exercise.partition("-")[0])
+    def notebook(self):
+        """Return a solved notebook with this in it."""
+        book = solved(self.exercise.partition("-")[0])
         at = book["cells"].index(cell_of(book, self.exercise))
         pristine, check = book["cells"][at : at + 2]
         kinds = {"": _PLAIN, "exercise": pristine}
