@@ -21,7 +21,8 @@ from tests.notebooks.learners import (
 #: Cleared, or as Jupyter leaves it after "Run all". Both, where an output
 #: could help to a point; for a wrong answer the one that agrees with itself.
 #: Whole chapters run solved below, and untouched in test_capabilities.py.
-ALL = "half-cleared half-saved wrong-saved solved-cleared solved-saved"
+ALL = "half-cleared half-saved mixed-cleared wrong-saved solved-cleared "
+ALL += "solved-saved"
 #: As it is handed out; one exercise right and the next wrong; all right.
 FEW = "untouched-cleared mixed-cleared solved-cleared"
 #: Of functions, of functions and a class, of kernels.
@@ -51,18 +52,16 @@ def in_state(key, state):
     }
 
 
-def exhaustive(*parameters):
-    return pytest.param(*parameters, marks=pytest.mark.exhaustive)
+EVERY = [(key, ALL) for key in CHAPTERS]
 
 
+@pytest.mark.parametrize("nbval", ["prefork"], indirect=True)
 @pytest.mark.parametrize(
-    ("key", "states", "nbval"),
+    ("key", "states"),
     [
-        *((key, states, "prefork") for key, states in KINDS.items()),
-        *(exhaustive(key, ALL, "prefork") for key in CHAPTERS),
-        *(exhaustive(key, "mixed-cleared", "real") for key in CHAPTERS),
+        *KINDS.items(),
+        *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in EVERY),
     ],
-    indirect=["nbval"],
 )
 def test_the_score_equals_the_earned_points_in_every_state(
     key, states, nbval, tmp_path
