@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attn.grading.classroom.reports import plural, share
 from attn.grading.classroom.reports.class_ import Class, Learner
 from attn.grading.classroom.result import Mark, Result, number
 
@@ -110,10 +111,9 @@ def _first_wrong(result: Result) -> str:
 
 def _total(class_: Class) -> str:
     """Return the last line: nothing that was handed in is left out."""
-    learners, size = class_.learners, len(class_.results)
+    learners = class_.learners
     got = number(sum(x.points for x in learners))
     most = sum(x.max_points or class_.max_points for x in class_.graded)
-    share = 100 * got / most if most else 0
     again = [x for x in learners if x.replaced]
     dated = all(x.attempt for learner in again for x in learner.results)
     rule = "the latest" if dated else "the best one"
@@ -123,8 +123,8 @@ def _total(class_: Class) -> str:
         f"handed in again: {rule} counts": sum(len(x.replaced) for x in again),
     }
     parts = [
-        f"{size} submission{'s' * (size != 1)}",
-        f"{got}/{number(most)} points ({share:.0f} %)",
+        plural(len(class_.results), "submission"),
+        f"{got}/{number(most)} points ({share(got, most):.0f} %)",
         *(f"{count} {what}" for what, count in counts.items() if count),
     ]
     chapter = f"{[*class_.chapters][0]}: " if len(class_.chapters) == 1 else ""
