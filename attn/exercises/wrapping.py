@@ -5,12 +5,12 @@ import textwrap
 
 from attn.exercises.markdown import CODE
 
-WIDTH = 78  # columns of a line that is printed
+WIDTH = 79  # columns of a line that is printed
 _JOINED = "\N{NO-BREAK SPACE}"  # in code, where no line ends
 
 
 def wrapped(text: str, margin: str = "") -> list[str]:
-    """Return the lines of a text as they are printed, in 78 columns.
+    """Return the lines of a text as they are printed, in 79 columns.
 
     Args:
         text: lines, each with a margin of its own, which its parts keep.

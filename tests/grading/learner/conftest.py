@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attn.exercises.cells import exercise_id
+from attn.exercises.wrapping import WIDTH
 from attn.grading.learner import cards, session
 from attn.publishing.myst_to_markdown import copy_of
 from attn.publishing.myst_to_markdown.targets import notebook as pristine
@@ -36,7 +37,7 @@ def learner(tmp_path, monkeypatch, capsys):
         capsys.readouterr()
         exec(compile(source, "<cell>", "exec"), namespace)
         said = capsys.readouterr()
-        assert all(len(x) <= 78 for x in "\n".join(said).splitlines())
+        assert all(len(x) <= WIDTH for x in "\n".join(said).splitlines())
         return said
 
     names = "check, goal, hint, progress, reset, solution"
