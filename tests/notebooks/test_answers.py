@@ -17,8 +17,6 @@ from attn.grading.sandbox import isolation
 from tests.notebooks.front_end import EXERCISE, ORDERS, FrontEnd
 from tests.notebooks.learners import pytest_nbval
 
-EXAMINER = "attn.grading.classroom.examiner.Examiner"
-
 EVENTS = {
     "right": "answer = right",
     "wrong": "answer = wrong",
@@ -91,8 +89,7 @@ class Readers:
         options, found = Options(seed=0, isolation=kind), {}
         with Examiner(0, isolation=kind) as examiner:
             lent = nullcontext(examiner)  # to start one takes seconds
-            self.patch.setattr(EXAMINER, lambda *_, **__: lent)
-            self.patch.setattr(check_file, "Sandbox", lambda _: None)
+            self.patch.setattr(check_file, "examiner_of", lambda _: lent)
             for name in self.files.values():
                 path = self.folder / f"{name}.ipynb"
                 row = grade(Submission(path, name, name), options, examiner)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attn.exercises.wrapping import wrapped
-from attn.grading.classroom.grade import Options, grade
+from attn.grading.classroom.grade import Options, examiner_of, grade
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox import isolation
-from attn.grading.sandbox.sandbox import Sandbox
 
 
 def check(path: Path, ids: Sequence[str] = ()) -> int:
@@ -31,12 +30,10 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
     """
     # The inputs of a notebook's ``check``; the code is one's own.
     kind = "none" if isolation.complaint() else "bubblewrap"
-    options, sandbox = Options(seed=0, isolation=kind), Sandbox(kind)
-    # Not before: both import PyTorch, at the same time.
-    from attn.exercises.spec import find
-    from attn.grading.classroom.examiner import Examiner
+    options = Options(seed=0, isolation=kind)
+    with examiner_of(options) as examiner:
+        from attn.exercises.spec import find  # imports PyTorch: not before
 
-    with Examiner(0, isolation=kind, sandbox=sandbox) as examiner:
         names = [find(x).id for x in ids]
         row = grade(Submission(path, path.name, path.stem), options, examiner)
     if row.status == "unreadable":

@@ -18,6 +18,7 @@ from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox.isolation import KINDS, neutral
+from attn.grading.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner
@@ -38,6 +39,15 @@ class Options:
     timeout: float = 60.0
     points: Mapping[str, float] = field(default_factory=dict)
     isolation: str = "bubblewrap"
+
+
+def examiner_of(options: Options) -> Examiner:
+    """Start an examiner and its sandbox: both import PyTorch, side by side."""
+    sandbox = Sandbox(options.isolation)
+    from attn.grading.classroom.examiner import Examiner  # not before
+
+    about = options.seed, options.timeout, options.isolation
+    return Examiner(*about, sandbox=sandbox)
 
 
 def grade(

@@ -18,11 +18,16 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
-from attn.grading.classroom.grade import Options, empty_row, failed, grade
+from attn.grading.classroom.grade import (
+    Options,
+    empty_row,
+    examiner_of,
+    failed,
+    grade,
+)
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox.isolation import neutral
-from attn.grading.sandbox.sandbox import Sandbox
 
 Start = Callable[[], futures.Executor]
 #: Gives what starts an executor, and how many are to run at a time.
@@ -39,11 +44,7 @@ def work(submission: Submission, options: Options) -> Result:
     key = options.seed, options.timeout, options.isolation
     with _turn:
         if key not in _examiners:
-            sandbox = Sandbox(options.isolation)
-            # Not before: both import PyTorch, at the same time.
-            from attn.grading.classroom.examiner import Examiner
-
-            _examiners[key] = Examiner(*key, sandbox=sandbox)
+            _examiners[key] = examiner_of(options)
         examiner = _examiners[key]
         result = grade(submission, options, examiner)
         if not result.digest:  # it failed: the next one gets a new sandbox

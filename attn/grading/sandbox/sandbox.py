@@ -84,8 +84,10 @@ class Sandbox:
         Raises:
             RuntimeError: it did not start.
         """
+        if self._is_ready:
+            return
         self._control.settimeout(_START)
-        if not self._is_ready and self._control.recv(16) != b"ready":
+        if self._control.recv(16) != b"ready":
             said = self._process.communicate()[1].decode(errors="replace")
             self.close()
             raise RuntimeError(f"the sandbox did not start: {said.strip()}")
