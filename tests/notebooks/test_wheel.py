@@ -94,7 +94,7 @@ def test_the_wheel_declares_what_it_needs_and_holds_no_more(wheel):
     [about] = distributions(path=[str(wheel)])
     needs = [Requirement(x) for x in about.requires]
     assert sorted(x.name for x in needs if not x.marker) == ["numpy", "torch"]
-    assert about.entry_points["attn"].value == "attn.__main__:main"
+    assert about.entry_points["attn"].value == "attn.__main__:command_line"
     tops = {x.partition("/")[0] for x in files}
     assert tops == {"attn", f"attn-{attn.__version__}.dist-info"}
     for path in notebooks.pristine():
