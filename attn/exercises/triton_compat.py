@@ -42,7 +42,7 @@ def unavailable_reason() -> str | None:
     """Return why no kernel can run here; None when one can."""
     if not HAVE_TRITON:
         return (
-            "Triton exists for Linux only; this chapter runs in "
+            "Triton is installed on Linux only; this chapter runs in "
             "https://colab.research.google.com"
         )
     if torch.cuda.is_available():
