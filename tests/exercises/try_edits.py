@@ -98,7 +98,8 @@ def runner(answer: Any, case: Case, **options: Any) -> Outcome:
         answer = type(answer.__name__, (answer,), own)
     else:
         answer = without(answer)
-    return run(answer, case, **options)
+    # What a task forbids would end all: its gradients are tried, too.
+    return run(answer, case, **options | {"forbids": ()})
 
 
 def verdicts(answer: Any, oracle: Oracle) -> list[str]:
