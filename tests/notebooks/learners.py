@@ -33,7 +33,9 @@ def shortened(notebook):
             cells.exercise_id(cell)
             or cells.checked_id(cell)
             or not begun
-            and not other.search(cell.source)
+            and (
+                "attn.grading" in cell.source or not other.search(cell.source)
+            )
             or given.intersection(re.findall(r"(?m)^def (\w+)", cell.source))
         ):
             keep.append(cell)
