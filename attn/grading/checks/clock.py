@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import signal
 import threading
 import time
@@ -12,6 +14,9 @@ from types import FrameType
 
 TIME_LIMIT = 5.0  # seconds of this thread for one call
 _TICK = 0.02
+#: Between two interruptions, seconds of the thread and on the wall: the first
+#: has left by then, however busy the machine, unless something caught it.
+_PAUSE = 0.05, 1.0
 
 
 class OutOfTime(BaseException):
@@ -46,6 +51,7 @@ class Clock:
     ) -> None:
         self.limit, self._patience, self._share = limit, patience, share
         self.spent = self._waited = 0.0
+        self._raised = -math.inf, -math.inf
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -74,7 +80,10 @@ class Clock:
         self._read()
         is_slow = self.spent > self.limit * self._share
         waited = self._waited / (1 if is_slow else self._patience)
-        if max(self.spent, waited) > self.limit:
+        since = map(operator.sub, self._last, self._raised)
+        is_due = any(map(operator.gt, since, _PAUSE))
+        if is_due and max(self.spent, waited) > self.limit:
+            self._raised = self._last
             raise OutOfTime(
                 f"it did not finish within {self.limit:.2g} s: is there an "
                 "endless loop?"
