@@ -100,7 +100,8 @@ class NotebookRun:
                             graded[name] = self._judge(session, name)
                         is_wrong = not graded[name][1].passed
                         if helped and is_wrong and n < len(steps):
-                            session.give(sources.solution(name))
+                            text = sources.solution(name)
+                            session.give(text, slack=self._timeout / 3)
                     break
             except CellDied as died:
                 self._slack = self._timeout / 12

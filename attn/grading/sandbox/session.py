@@ -62,9 +62,14 @@ class Session(contextlib.AbstractContextManager["Session"]):
     ) -> None:
         self._control, self._lifetime_socket = control, lifetime_socket
 
-    def give(self, text: str, given: dict[str, Any] | None = None) -> None:
+    def give(
+        self,
+        text: str,
+        given: dict[str, Any] | None = None,
+        slack: float = _SLACK,
+    ) -> None:
         """Bind names that the tasks give, and run the book's text."""
-        self.run(Cell(0, text, given=given or {}))
+        self.run(Cell(0, text, left=slack, given=given or {}), slack)
 
     def run(
         self, cell: Cell, slack: float = _SLACK
@@ -115,13 +120,16 @@ class Session(contextlib.AbstractContextManager["Session"]):
         with channel:
             with theirs, contextlib.suppress(OSError):  # it has ended
                 send(self._control, end, check, theirs)
-            answer = Answer(channel, timeout, end, self._end_check)
+            slack = timeout / 3
+            answer = Answer(
+                channel, timeout, end, lambda: self._end_check(slack)
+            )
             answer.undefined = answer.received().error
             yield answer
 
-    def _end_check(self) -> str:
-        """End the process of a check; return how it had ended."""
-        end = time.monotonic() + _SLACK
+    def _end_check(self, slack: float) -> str:
+        """End the process of a check in time; return how it had ended."""
+        end = time.monotonic() + slack
         try:
             send(self._control, end, Cell(0, ""))
             return _how(int(self._said(end)["status"]))
