@@ -97,7 +97,7 @@ def explain(
         if name in seconds:
             why = _slower(name, seconds)
         else:
-            why = implementation.deprioritized(inputs)
+            why = implementation.why_later(inputs)
         if why is not None:
             deprioritized[name] = why
     return Explanation(reasons, deprioritized, selected, of_torch)

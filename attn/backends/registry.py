@@ -6,70 +6,29 @@ registered in ``attn.api``.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from attn import arguments
+from attn.backends.implementation import (
+    Attention,
+    Condition,
+    Implementation,
+    Reason,
+    Reasons,
+    declared_keywords,
+)
 from attn.backends.mask_formats import with_booleans
-from attn.functional.inputs import AttentionInputs
+from attn.functional.inputs import AttentionInputs, AttentionOptions
 
 __all__ = ["Implementation", "Registry", "registry"]
 
 #: Why size-based selection is off under torch.compile.
 TRACING = "a graph is being traced: it must not depend on a length"
 MASKS = ("contract", "inputs", "bool")
-
-Attention = Callable[..., Any]
-Reasons = Callable[[AttentionInputs], list[str]]
-Reason = Callable[[AttentionInputs], str | None]
-Condition = Callable[[AttentionInputs], bool]
-
-
-@dataclass(frozen=True)
-class Implementation:
-    """One way to compute attention; ``Registry.register`` has the fields."""
-
-    function: Attention
-    takes_inputs: bool  # or the arguments of the contract
-    unsupported_reasons: Reasons
-    deprioritized: Reason
-    supports_lse: Condition
-    tunable: Condition
-    keywords: frozenset[str] | None  # that it declares; None: any
-
-    def declares(self, keyword: str) -> bool:
-        """Return whether the function declares a keyword."""
-        return self.keywords is None or keyword in self.keywords
-
-    def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
-        """Return why it cannot compute a call; empty when it can."""
-        reasons = [*self.unsupported_reasons(inputs)]
-        if return_lse and not self.supports_lse(inputs):
-            reasons.append("return_lse is given: it computes no lse")
-        return reasons
-
-    def run(
-        self,
-        inputs: AttentionInputs,
-        options: dict[str, Any],
-        return_lse: bool,
-        extra: dict[str, Any],
-    ) -> Any:
-        """Compute a call.
-
-        ``options`` are the contract's optional arguments, as given; ``extra``
-        are keywords outside the contract.
-        """
-        if return_lse:
-            extra = {**extra, "return_lse": True}
-        if self.takes_inputs:
-            return self.function(inputs, **extra)
-        tensors = (inputs.query, inputs.key, inputs.value)
-        return self.function(*tensors, **options, **extra)
 
 
 class UnknownName(ValueError, KeyError):
@@ -174,24 +133,36 @@ class Registry(Mapping[str, Implementation]):
             tensor([0.5000])
             >>> attn.api.registry.remove("halved")
         """
+        if not isinstance(name, str):
+            raise TypeError(
+                f"name must be a string; got {name!r}: write "
+                '@register("mine"), or register("mine")(function)'
+            )
         if name in self._own or name == "auto":
             raise ValueError(f"name must be new; {name!r} is in use")
         if mask not in MASKS:
             raise ValueError(f"mask must be one of {MASKS}; got {mask!r}")
 
         def add(function: Attention) -> Attention:
+            arguments.function("function", function)
             declared = declared_keywords(function)
             run, reasons = function, unsupported_reasons
             if mask == "bool":
                 run, reasons = with_booleans(function, declared, reasons)
+            elif mask == "contract" and declared is not None:
+                _check_contract(name, declared)
+            module = getattr(function, "__module__", None) or ""
             self._own[name] = Implementation(
+                name,
                 run,
                 mask != "contract",
                 reasons,
                 deprioritized,
                 _constant(supports_lse),
                 _constant(tunable),
-                declared,
+                frozenset(arguments.declared(function)),
+                takes_any=declared is None,
+                is_tested=module.partition(".")[0] == "attn",
             )
             self._changed()
             return function
@@ -250,11 +221,9 @@ class Registry(Mapping[str, Implementation]):
             raise TypeError(f"impl must be a name; got {name!r}")
         if name != "auto":
             named = self[name]
-            if unknown := [x for x in extra if not named.declares(x)]:
-                raise TypeError(
-                    f"{name} got an unexpected keyword argument: "
-                    f"{', '.join(unknown)}"
-                )
+            for keyword in extra:
+                if not named.declares(keyword, is_named=True):
+                    raise _unknown(keyword, f"{name} does not declare it")
             if reasons := named.reasons(inputs, return_lse):
                 raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
             return name, named
@@ -264,10 +233,10 @@ class Registry(Mapping[str, Implementation]):
         deferred: list[str] = []
         for name in self:
             candidate = self[name]
-            if extra and not all(map(candidate.declares, extra)):
+            if not candidate.keywords.issuperset(extra):
                 continue
             # Unlike the reasons, this never imports PyTorch's compiler.
-            if candidate.deprioritized(inputs) is not None:
+            if candidate.why_later(inputs) is not None:
                 deferred.append(name)
             elif not candidate.reasons(inputs, return_lse):
                 return name, candidate
@@ -276,10 +245,10 @@ class Registry(Mapping[str, Implementation]):
         for name in () if extra else reversed(deferred):
             if not self[name].reasons(inputs, return_lse):
                 return name, self[name]
-        raise TypeError(
-            "attention got an unexpected keyword argument: "
-            f"{', '.join(extra)}; no implementation that auto selects for "
-            "this call declares it, name one with impl"
+        raise _unknown(
+            next(iter(extra)),
+            "no implementation that auto selects for this call declares it, "
+            "name one with impl",
         )
 
     def measured(
@@ -295,12 +264,20 @@ def _constant(answer: bool | Condition) -> Condition:
     return answer if callable(answer) else lambda inputs: bool(answer)
 
 
-def declared_keywords(function: Attention) -> frozenset[str] | None:
-    """Return the names of its parameters; None if it takes any keyword."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    return frozenset(p.name for p in parameters)
+def _unknown(keyword: str, why: str) -> TypeError:
+    known = (*AttentionOptions.__annotations__, "return_lse", "impl")
+    return arguments.unknown("attention", keyword, known, f": {why}")
+
+
+def _check_contract(name: str, declared: frozenset[str]) -> None:
+    """Require the arguments of a function that is called with all of them."""
+    if missing := [
+        x for x in AttentionOptions.__annotations__ if x not in declared
+    ]:
+        raise TypeError(
+            f"{name} must declare the contract's arguments, or **options; got "
+            f'none of {", ".join(missing)}: mask="bool" needs fewer'
+        )
 
 
 def check_registry(registry: object) -> None:
