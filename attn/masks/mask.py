@@ -100,7 +100,7 @@ class Mask:
     def __and__(self, other: Mask) -> Mask:
         """Allow what both allow."""
         if not isinstance(other, Mask):
-            return NotImplemented
+            raise self._refusal("&", other)
         return Mask(
             partial(predicates.both, self, other),
             f"{self._inside(' & ')} & {other._inside(' & ')}",
@@ -112,12 +112,53 @@ class Mask:
     def __or__(self, other: Mask) -> Mask:
         """Allow what either allows."""
         if not isinstance(other, Mask):
-            return NotImplemented
+            raise self._refusal("|", other)
         return Mask(
             partial(predicates.either, self, other),
             f"{self._inside(' | ')} | {other._inside(' | ')}",
             uses_query=self.uses_query or other.uses_query,
             extent=self.extent.meet(other.extent),
+        )
+
+    def __rand__(self, other: object) -> Mask:
+        raise self._refusal("&", other)
+
+    def __ror__(self, other: object) -> Mask:
+        raise self._refusal("|", other)
+
+    #: An array gives ``&`` and ``|`` to the mask, instead of its elements.
+    __array_ufunc__ = None
+
+    def _refusal(self, operator: str, other: object) -> TypeError:
+        """Return the error for an operator whose other side is no mask."""
+        kind = type(other).__name__
+        way_out = (
+            f"attn.Mask({kind}) is one of (b, h, q_idx, kv_idx) -> bool"
+            if callable(other)
+            else f"use ({self}).dense(L, S) {operator} {kind} for a tensor; "
+            "attn.padding(valid) makes a Mask of booleans (B, S)"
+        )
+        return TypeError(
+            f"both sides of {operator} must be a Mask; got {kind}: {way_out}"
+        )
+
+    def __bool__(self) -> bool:
+        """Refuse ``and``, ``or`` and ``not``, which would drop a mask."""
+        raise TypeError(
+            f"{self} must be combined with &, | and ~; got and, or, not, if "
+            "or bool(), which ask for its truth, and it has none"
+        )
+
+    def __contains__(self, x: object) -> bool:
+        raise self._is_no_sequence("in")
+
+    def __iter__(self) -> Any:
+        raise self._is_no_sequence("iteration")
+
+    def _is_no_sequence(self, what: str) -> TypeError:
+        return TypeError(
+            f"{self} must be combined with &, | and ~; got {what}, and it has "
+            "no elements: .dense(L, S) has"
         )
 
     def __invert__(self) -> Mask:
@@ -231,7 +272,8 @@ class Mask:
         for name, size in {**sizes, "heads": heads}.items():
             arguments.count(name, size, 0)
         check_q_offset(q_offset, batch)
-        self.extent.check(self, q_len, kv_len, batch, q_offset)
+        rows = None if batch == 1 else batch
+        self.extent.check(self, q_len, kv_len, rows, q_offset)
         return self.tile(q_len, kv_len, batch, heads, q_offset, device)
 
     def tile(
@@ -250,7 +292,7 @@ class Mask:
         kv_idx = torch.arange(kv_len, device=device).view(1, 1, 1, -1)
         if isinstance(q_offset, Tensor):
             q_offset = q_offset.to(q_idx.device).view(-1, 1, 1, 1)
-        allowed = self(b, h, q_idx + q_offset, kv_idx)
+        allowed = self._call(b, h, q_idx + q_offset, kv_idx)
         if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
             got = getattr(allowed, "dtype", type(allowed).__name__)
             raise TypeError(
@@ -264,6 +306,19 @@ class Mask:
                 f"the predicate of {self} must return a shape that "
                 f"broadcasts to {shape}; got {tuple(allowed.shape)}"
             ) from None
+
+    def _call(self, *at: Tensor) -> Any:
+        """Call the predicate; its own errors name the mask."""
+        if torch.compiler.is_compiling():
+            return self(*at)
+        try:
+            return self(*at)
+        except (TypeError, RuntimeError) as error:
+            raise TypeError(
+                f"the predicate of {self} must be a function of tensors (b, "
+                "h, q_idx, kv_idx), combined with &, |, ~ and comparisons, "
+                f"without if, and, or; got {type(error).__name__}: {error}"
+            ) from error
 
     def bias(
         self,
@@ -310,7 +365,7 @@ class Mask:
             if size is not None:
                 arguments.count(name, size)
         arguments.count("block_size", block_size)
-        self.extent.check(self, q_len, kv_len, batch or 1, q_offset)
+        self.extent.check(self, q_len, kv_len, batch, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(
             lambda b, h, q_idx, kv_idx: shifted(b, h, q_idx, kv_idx),
