@@ -276,7 +276,7 @@ def _check_contract(name: str, declared: frozenset[str]) -> None:
     ]:
         raise TypeError(
             f"{name} must declare the contract's arguments, or **options; got "
-            f'none of {", ".join(missing)}: mask="bool" needs fewer'
+            f'a function without {", ".join(missing)}: mask="bool" needs fewer'
         )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from attn import arguments
 from attn.functional.inputs import (
     AttentionInputs,
     AttentionOptions,
@@ -110,6 +111,7 @@ class _Given(NamedTuple):
         return {"query": self.query, "key": self.key, "value": self.value}
 
 
+@arguments.named(*OptionsWithoutMask.__annotations__)
 def explain_torch(
     query: Tensor,
     key: Tensor,

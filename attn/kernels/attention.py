@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.kernels.configs import UNBOUNDED
@@ -26,6 +27,7 @@ __all__ = [
 MAX_HEAD_DIM = 256
 
 
+@arguments.named()
 def fused_attention(
     query: Tensor,
     key: Tensor,

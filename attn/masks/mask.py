@@ -132,12 +132,10 @@ class Mask:
     def _refusal(self, operator: str, other: object) -> TypeError:
         """Return the error for an operator whose other side is no mask."""
         kind = type(other).__name__
-        way_out = (
-            f"attn.Mask({kind}) is one of (b, h, q_idx, kv_idx) -> bool"
-            if callable(other)
-            else f"use ({self}).dense(L, S) {operator} {kind} for a tensor; "
-            "attn.padding(valid) makes a Mask of booleans (B, S)"
-        )
+        way_out = f"mask.dense(L, S) {operator} tensor is a tensor, and "
+        way_out += "attn.padding(valid) a Mask of booleans (B, S)"
+        if callable(other):
+            way_out = "attn.Mask(function) is one"
         return TypeError(
             f"both sides of {operator} must be a Mask; got {kind}: {way_out}"
         )

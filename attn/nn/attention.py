@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.api import Registry, attention
 from attn.api import registry as default_registry
 from attn.cache import Cache
@@ -81,6 +82,7 @@ class MultiHeadAttention(nn.Module):
     2025 (gate).
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -164,6 +166,7 @@ class MultiHeadAttention(nn.Module):
             self.k_norm = RMSNorm(self.head_dim, norm_eps).to(like)
         self.register_load_state_dict_pre_hook(remap_state_dict)
 
+    @arguments.named()
     def forward(
         self,
         query: Tensor,

@@ -19,6 +19,7 @@ from attn.nn.sampling import (
 )
 
 
+@arguments.named()
 @torch.no_grad()
 def generate(
     model: Any,

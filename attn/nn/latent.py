@@ -92,6 +92,7 @@ class LatentAttention(nn.Module):
     # What the module shares with MultiHeadAttention, for call_options.
     alibi, window, softcap = False, None, None
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -176,6 +177,7 @@ class LatentAttention(nn.Module):
         """Return an empty cache of the kind that the layer writes to."""
         return LatentCache()
 
+    @arguments.named()
     def forward(
         self,
         x: Tensor,

@@ -55,6 +55,7 @@ class LinearAttention(StateLayer):
     Source: Katharopoulos et al. 2020, "Transformers are RNNs".
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -180,6 +181,7 @@ class GatedDeltaNet(StateLayer):
     al. 2024 (negative eigenvalues); transformers ``qwen3_next``.
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import PagePool
 from attn.nn import MultiHeadAttention, Transformer
 from attn.nn.generation import evaluating
@@ -66,6 +67,7 @@ class Engine:
     Source: vLLM ``LLMEngine`` (``add_request``, ``step``).
     """
 
+    @arguments.named(of=Scheduler.__init__)
     def __init__(
         self,
         model: Transformer,
