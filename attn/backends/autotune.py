@@ -105,12 +105,12 @@ def autotune(
                     f"{far[wrong[0]]:.2g} from the reference, relative to a "
                     f"row's size, and at most {limits[wrong[0]]:.2g} is "
                     "rounding",
-                    stacklevel=2,
+                    stacklevel=3,
                 )
                 continue
             (seconds[name],) = measure({name: able[name]}, 1)[name]
         except Exception as error:  # its own, a compiler's, or out of memory
-            warnings.warn(f"{name} failed: {error}", stacklevel=2)
+            warnings.warn(f"{name} failed: {error}", stacklevel=3)
     if seconds:
         limit = PRUNE_RATIO * min(seconds.values())
         close = {name: able[name] for name, s in seconds.items() if s <= limit}

@@ -55,15 +55,11 @@ def test_a_field_without_a_default_must_be_given(name):
 def test_an_unknown_field_is_refused_and_the_nearest_is_named(
     wrong, suggested
 ):
-    with pytest.raises(TypeError, match=f"'{wrong}': use {suggested}$"):
+    with pytest.raises(TypeError, match=f"'{wrong}': use {suggested}(=|$)"):
         config(**{wrong: True})
 
 
-def test_every_suggestion_is_a_field():
-    names = {f.name for f in dataclasses.fields(TransformerConfig)}
-    aliases = attn.nn.config_checks._ALIASES
-    assert set(aliases.values()) <= names
-    assert not set(aliases) & names
+def test_a_field_like_no_other_has_no_suggestion():
     with pytest.raises(TypeError, match="got 'zzz'$"):
         config(zzz=1)
 
