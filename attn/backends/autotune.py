@@ -15,13 +15,13 @@ from torch import Tensor
 
 from attn import arguments
 from attn.backends.explain import Explanation, explain
-from attn.backends.implementation import check_result
 from attn.backends.registry import (
     Implementation,
     Registry,
     check_registry,
     registry,
 )
+from attn.backends.results import check_result
 from attn.functional.inputs import (
     AttentionInputs,
     AttentionOptions,

@@ -6,22 +6,17 @@ registered in ``attn.api``.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from attn import arguments
-from attn.backends.implementation import (
-    Attention,
-    Condition,
-    Implementation,
-    Reason,
-    Reasons,
-    declared_keywords,
-)
 from attn.backends.mask_formats import with_booleans
+from attn.backends.results import check_result
 from attn.functional.inputs import AttentionInputs, AttentionOptions
 
 __all__ = ["Implementation", "Registry", "registry"]
@@ -29,6 +24,82 @@ __all__ = ["Implementation", "Registry", "registry"]
 #: Why size-based selection is off under torch.compile.
 TRACING = "a graph is being traced: it must not depend on a length"
 MASKS = ("contract", "inputs", "bool")
+
+
+Attention = Callable[..., Any]
+Reasons = Callable[[AttentionInputs], list[str]]
+Reason = Callable[[AttentionInputs], str | None]
+Condition = Callable[[AttentionInputs], bool]
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute attention; ``Registry.register`` has the fields."""
+
+    name: str
+    function: Attention
+    takes_inputs: bool  # or the arguments of the contract
+    unsupported_reasons: Reasons
+    deprioritized: Reason
+    supports_lse: Condition
+    tunable: Condition
+    keywords: frozenset[str]  # that it declares
+    takes_any: bool  # keyword, also one that it does not declare
+    is_tested: bool  # one of attn, whose results need no check
+
+    def declares(self, keyword: str, is_named: bool) -> bool:
+        """Return whether a keyword may be passed to the function.
+
+        With ``**options`` any may, if the call names the implementation.
+        """
+        return keyword in self.keywords or (is_named and self.takes_any)
+
+    def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
+        """Return why it cannot compute a call; empty when it can."""
+        found = self.unsupported_reasons(inputs)
+        if not isinstance(found, list):
+            raise TypeError(
+                f"unsupported_reasons of {self.name} must return a list of "
+                f"sentences, empty where it supports the call; got {found!r}"
+            )
+        if return_lse and not self.supports_lse(inputs):
+            return [*found, "return_lse is given: it computes no lse"]
+        if return_lse and not self.declares("return_lse", is_named=True):
+            return [*found, "return_lse is given: its function declares none"]
+        return found
+
+    def why_later(self, inputs: AttentionInputs) -> str | None:
+        """Return why a call is faster elsewhere; None if it is not."""
+        found = self.deprioritized(inputs)
+        if found is None or isinstance(found, str):
+            return found
+        raise TypeError(
+            f"deprioritized of {self.name} must return a sentence, or None "
+            f"where it is preferred; got {found!r}"
+        )
+
+    def run(
+        self,
+        inputs: AttentionInputs,
+        options: dict[str, Any],
+        return_lse: bool,
+        extra: dict[str, Any],
+    ) -> Any:
+        """Compute a call.
+
+        ``options`` are the contract's optional arguments, as given; ``extra``
+        are keywords outside the contract.
+        """
+        if return_lse:
+            extra = {**extra, "return_lse": True}
+        if self.takes_inputs:
+            result = self.function(inputs, **extra)
+        else:
+            tensors = (inputs.query, inputs.key, inputs.value)
+            result = self.function(*tensors, **options, **extra)
+        if self.is_tested:
+            return result
+        return check_result(self.name, result, inputs, return_lse)
 
 
 class UnknownName(ValueError, KeyError):
@@ -278,6 +349,20 @@ def _check_contract(name: str, declared: frozenset[str]) -> None:
             f"{name} must declare the contract's arguments, or **options; got "
             f'a function without {", ".join(missing)}: mask="bool" needs fewer'
         )
+
+
+def declared_keywords(function: Attention) -> frozenset[str] | None:
+    """Return the names of its parameters; None if it takes any keyword."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a built-in one, such as PyTorch's
+        raise TypeError(
+            f"function must have a signature; got {function!r}: call it in a "
+            "function of your own"
+        ) from None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return frozenset(p.name for p in parameters)
 
 
 def check_registry(registry: object) -> None:

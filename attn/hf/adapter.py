@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attn.backends.implementation import declared_keywords
 from attn.backends.mask_formats import convert, unsupported
+from attn.backends.registry import declared_keywords
 from attn.hf.attention_interface import is_captured
 from attn.hf.call_checks import IGNORED, check_causality, refuse
 

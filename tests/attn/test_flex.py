@@ -271,7 +271,8 @@ from torch.nn.attention.flex_attention import flex_attention
 
 query, keys = torch.ones(1, 1, 8, 8), torch.ones(1, 1, 16, 8)
 keys[:, :, 8:] = torch.nan
-out = torch.compile(flex_attention)(query, *[keys[:, :, :8]] * 2)
+values = torch.ones(1, 1, 8, 8)  # not the keys, which would be copied
+out = torch.compile(flex_attention)(query, keys[:, :, :8], values)
 print(bool(out.isnan().any()))
 """
 
