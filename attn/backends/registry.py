@@ -112,6 +112,12 @@ class UnknownName(ValueError, KeyError):
 class Registry(Mapping[str, Implementation]):
     """Implementations by name, looked up like a dictionary.
 
+    ``impl="auto"`` tries them in the order in which they were registered,
+    and those of the parent last. In ``attn.api.registry``, a function of
+    yours comes after ``"grouped"``, which supports every call: it needs its
+    name, ``use_impl``, or an ``autotune`` that finds it the fastest. In a
+    registry with that one as its parent, it comes first.
+
     Args:
         parent: holds the names that this one does not; registering here
             does not change it.
@@ -190,10 +196,14 @@ class Registry(Mapping[str, Implementation]):
             tunable: whether ``autotune`` tries it.
 
         Returns:
-            The decorator, which returns the function unchanged.
+            The decorator, which returns the function unchanged. What the
+            function returns is checked: ``out``, or ``(out, lse)``, of the
+            contract's shapes and dtypes.
 
         Raises:
             ValueError: the name is in use, or ``mask`` unknown.
+            TypeError: there is no name, or the function does not declare
+                the arguments of its ``mask``.
 
         Example:
             >>> @attn.api.register("halved")

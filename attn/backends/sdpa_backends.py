@@ -181,7 +181,7 @@ def _unsupported_everywhere(
         if given.get(name) is not None
     ]
     mask, start = options.get("attn_mask"), options.get("q_offset")
-    masks = [str(mask)] if isinstance(mask, Mask) else []
+    masks = ["attn_mask"] if isinstance(mask, Mask) else []
     if options.get("window") is not None:
         masks.append(f"window={options['window']}")
     if options.get("is_causal") and (isinstance(start, Tensor) or start):

@@ -171,7 +171,7 @@ def band_of(inputs: AttentionInputs) -> Band | str:
             valid = own if valid is None else valid & own
         elif term.kind not in ("causal", "window"):
             return (
-                f"{mask} has a term {term.kind!r}: the kernels support "
+                f"the mask has a term {term.kind!r}: the kernels support "
                 "causal, sliding_window, window and padding; Mask.dense gives "
                 "a tensor, which they support"
             )

@@ -144,7 +144,7 @@ class Mask:
         """Refuse ``and``, ``or`` and ``not``, which would drop a mask."""
         raise TypeError(
             f"{self} must be combined with &, | and ~; got and, or, not, if "
-            "or bool(), which ask for its truth, and it has none"
+            "or bool(), and a mask has no truth value"
         )
 
     def __contains__(self, x: object) -> bool:

@@ -33,7 +33,10 @@ class MultiHeadAttention(nn.Module):
     (GQA). Inputs have the batch first; there is no ``batch_first``.
 
     The state dicts of ``torch.nn.MultiheadAttention`` and of the building
-    block in PyTorch's tutorial load as they are, packed or not.
+    block in PyTorch's tutorial load as they are, packed or not. Its masks do
+    not: a boolean ``attn_mask`` is True there where a token may **not**
+    attend, here where it may, and no check can tell. ``key_padding_mask`` is
+    True at padding in both.
 
     Args:
         embed_dim: size of the query and of the output, ``E``.

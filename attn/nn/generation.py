@@ -19,8 +19,8 @@ from attn.nn.sampling import (
 )
 
 
-@arguments.named()
 @torch.no_grad()
+@arguments.named()
 def generate(
     model: Any,
     ids: Tensor,
