@@ -20,45 +20,34 @@ from torch import Tensor
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
-#: By name here, what other libraries call an argument.
-_FOREIGN = {
-    "activation": "hidden_act",
-    "attention": "impl",
-    "attention_mask": "key_padding_mask padding_mask src_key_padding_mask",
-    "attn_mask": "attn_bias bias block_mask mask src_mask attention_mask",
-    "cache": "past_key_value past_key_values",
-    "caches": "past_key_values cache",
-    "cu_seqlens_k": "cu_seqlens",
-    "cu_seqlens_q": "cu_seqlens",
-    "dropout": "attention_dropout attn_pdrop dropout_p",
-    "dropout_p": "dropout",
-    "embed_dim": "d_model hidden_size n_embd",
-    "eos": "eos_token_id stop_token_ids",
-    "feed_forward": "activation hidden_act",
-    "hidden_dim": "dim_feedforward intermediate_size",
-    "ids": "input_ids",
-    "impl": "attn_implementation backend",
-    "is_causal": "causal",
-    "key_padding_mask": "padding_mask src_key_padding_mask",
-    "max_new_tokens": "max_length max_tokens",
-    "max_num_seqs": "max_batch_size",
-    "max_positions": "max_position_embeddings n_positions",
-    "norm": "norm_layer",
-    "norm_order": "norm_first parallel",
-    "num_heads": "n_head nhead num_attention_heads heads",
-    "num_kv_heads": "num_key_value_heads n_kv_heads",
-    "num_layers": "n_layer num_hidden_layers",
-    "num_pages": "num_gpu_blocks",
-    "page_size": "block_size",
-    "positions": "alibi position_ids rope",
-    "return_lse": "return_attn_probs return_softmax_lse",
-    "scale": "scaling sm_scale softmax_scale",
-    "sinks": "learnable_sink s_aux",
-    "softcap": "attn_logit_softcapping logits_soft_cap",
-    "temperature": "do_sample",
-    "tied": "tie_word_embeddings",
-    "window": "sliding_window window_size",
-}
+#: What other libraries call an argument, and its name here; of several, the
+#: first that a function has.
+_FOREIGN = """
+    hidden_act=activation impl=attention key_padding_mask=attention_mask
+    padding_mask=attention_mask src_key_padding_mask=attention_mask
+    attn_bias=attn_mask bias=attn_mask block_mask=attn_mask mask=attn_mask
+    src_mask=attn_mask attention_mask=attn_mask past_key_value=cache
+    past_key_values=cache past_key_values=caches cache=caches
+    cu_seqlens=cu_seqlens_k cu_seqlens=cu_seqlens_q attention_dropout=dropout
+    attn_pdrop=dropout dropout_p=dropout dropout=dropout_p d_model=embed_dim
+    hidden_size=embed_dim n_embd=embed_dim eos_token_id=eos stop_token_ids=eos
+    activation=feed_forward hidden_act=feed_forward dim_feedforward=hidden_dim
+    intermediate_size=hidden_dim input_ids=ids attn_implementation=impl
+    backend=impl causal=is_causal padding_mask=key_padding_mask
+    src_key_padding_mask=key_padding_mask max_length=max_new_tokens
+    max_tokens=max_new_tokens max_batch_size=max_num_seqs
+    max_position_embeddings=max_positions n_positions=max_positions
+    norm_layer=norm norm_first=norm_order parallel=norm_order n_head=num_heads
+    nhead=num_heads num_attention_heads=num_heads heads=num_heads
+    num_key_value_heads=num_kv_heads n_kv_heads=num_kv_heads n_layer=num_layers
+    num_hidden_layers=num_layers num_gpu_blocks=num_pages block_size=page_size
+    alibi=positions position_ids=positions rope=positions
+    return_attn_probs=return_lse return_softmax_lse=return_lse scaling=scale
+    sm_scale=scale softmax_scale=scale learnable_sink=sinks s_aux=sinks
+    attn_logit_softcapping=softcap logits_soft_cap=softcap
+    do_sample=temperature tie_word_embeddings=tied sliding_window=window
+    window_size=window
+"""
 #: What else differs, after the name that is meant; a name alone needs none.
 _ADVICE = {
     "attention_mask": "=attn.padding(attention_mask.bool())",
@@ -121,7 +110,7 @@ def unknown(
 def suggestion(name: str, known: Collection[str]) -> str:
     """Return the known name that was probably meant, or nothing."""
     advice = _ADVICE.get(name, "")
-    near = [x for x in known if name in _FOREIGN.get(x, "").split()]
+    near = [x for x in known if f"{name}={x}" in _FOREIGN.split()]
     near = near or difflib.get_close_matches(name, known, 1)
     if near:
         return f": use {near[0]}{advice}"

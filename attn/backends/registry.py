@@ -57,11 +57,7 @@ class Implementation:
     def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
         """Return why it cannot compute a call; empty when it can."""
         found = self.unsupported_reasons(inputs)
-        if not isinstance(found, list):
-            raise TypeError(
-                f"unsupported_reasons of {self.name} must return a list of "
-                f"sentences, empty where it supports the call; got {found!r}"
-            )
+        self._check("unsupported_reasons", found, "a list of sentences", list)
         if return_lse and not self.supports_lse(inputs):
             return [*found, "return_lse is given: it computes no lse"]
         if return_lse and not self.declares("return_lse", is_named=True):
@@ -71,12 +67,14 @@ class Implementation:
     def why_later(self, inputs: AttentionInputs) -> str | None:
         """Return why a call is faster elsewhere; None if it is not."""
         found = self.deprioritized(inputs)
-        if found is None or isinstance(found, str):
-            return found
-        raise TypeError(
-            f"deprioritized of {self.name} must return a sentence, or None "
-            f"where it is preferred; got {found!r}"
-        )
+        self._check("deprioritized", found, "a sentence or None", str | None)
+        return found
+
+    def _check(self, part: str, found: Any, need: str, kind: Any) -> None:
+        if not isinstance(found, kind):
+            raise TypeError(
+                f"{part} of {self.name} must return {need}; got {found!r}"
+            )
 
     def run(
         self,
@@ -352,9 +350,7 @@ def _unknown(keyword: str, why: str) -> TypeError:
 
 def _check_contract(name: str, declared: frozenset[str]) -> None:
     """Require the arguments of a function that is called with all of them."""
-    if missing := [
-        x for x in AttentionOptions.__annotations__ if x not in declared
-    ]:
+    if missing := [*sorted({*AttentionOptions.__annotations__} - declared)]:
         raise TypeError(
             f"{name} must declare the contract's arguments, or **options; got "
             f'a function without {", ".join(missing)}: mask="bool" needs fewer'

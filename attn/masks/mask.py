@@ -126,38 +126,29 @@ class Mask:
     def __ror__(self, other: object) -> Mask:
         raise self._refusal("|", other)
 
-    #: An array gives ``&`` and ``|`` to the mask, instead of its elements.
-    __array_ufunc__ = None
+    __array_ufunc__ = None  # an array gives & and | to the mask
 
     def _refusal(self, operator: str, other: object) -> TypeError:
         """Return the error for an operator whose other side is no mask."""
-        kind = type(other).__name__
-        way_out = f"mask.dense(L, S) {operator} tensor is a tensor, and "
-        way_out += "attn.padding(valid) a Mask of booleans (B, S)"
-        if callable(other):
-            way_out = "attn.Mask(function) is one"
+        way_out = (
+            "attn.Mask(function) is one"
+            if callable(other)
+            else f"mask.dense(L, S) {operator} tensor is a tensor, and "
+            "attn.padding(valid) a Mask of booleans (B, S)"
+        )
         return TypeError(
-            f"both sides of {operator} must be a Mask; got {kind}: {way_out}"
+            f"both sides of {operator} must be a Mask; got "
+            f"{type(other).__name__}: {way_out}"
         )
 
-    def __bool__(self) -> bool:
-        """Refuse ``and``, ``or`` and ``not``, which would drop a mask."""
+    def __bool__(self) -> Any:
+        """Refuse what would drop a mask, or one side of it."""
         raise TypeError(
-            f"{self} must be combined with &, | and ~; got and, or, not, if "
-            "or bool(), and a mask has no truth value"
+            f"{self} must be combined with &, | and ~; got and, or, not, if, "
+            "in or a loop, and it has neither a truth value nor elements"
         )
 
-    def __contains__(self, x: object) -> bool:
-        raise self._is_no_sequence("in")
-
-    def __iter__(self) -> Any:
-        raise self._is_no_sequence("iteration")
-
-    def _is_no_sequence(self, what: str) -> TypeError:
-        return TypeError(
-            f"{self} must be combined with &, | and ~; got {what}, and it has "
-            "no elements: .dense(L, S) has"
-        )
+    __iter__ = __bool__
 
     def __invert__(self) -> Mask:
         """Allow what this mask does not."""

@@ -40,15 +40,18 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         embed_dim: size of the query and of the output, ``E``.
-        num_heads, num_kv_heads: ``H``, and ``Hkv``; ``H`` when None.
+        num_heads: ``H``.
+        num_kv_heads: ``Hkv``; ``H`` when None.
         head_dim: size of a query and key head, ``D``; ``E / H`` when None.
         value_dim: size of a value head, ``Dv``; ``D`` when None.
-        kdim, vdim: sizes of the key and value inputs; ``E`` when None.
+        kdim: size of the key inputs; ``E`` when None.
+        vdim: size of the value inputs; ``E`` when None.
         bias: of the query, key and value projections.
         out_bias: of the output projection; as ``bias`` when None.
         dropout: of the attention weights, in training only.
         packed: keep the three projections in one matrix.
-        qk_norm, norm_eps: normalise query and key heads, before RoPE (Qwen3).
+        qk_norm: normalise query and key heads, before RoPE (Qwen3).
+        norm_eps: epsilon of that norm.
         sinks: learn a logit for each head that takes weight and gives no
             value (gpt-oss).
         gate: multiply each element of the heads' outputs by a sigmoid of

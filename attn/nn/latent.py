@@ -43,7 +43,8 @@ class LatentAttention(nn.Module):
     ``TransformerConfig``, and ``generate`` makes their caches.
 
     Args:
-        embed_dim, num_heads: ``E`` and ``H``.
+        embed_dim: ``E``.
+        num_heads: ``H``.
         q_lora_rank: width of the latent that queries are made of; None to
             project them directly (DeepSeek-V2-Lite).
         kv_lora_rank: width of the latent that is cached, ``R``.

@@ -38,7 +38,8 @@ class Engine:
 
     Args:
         model: a causal ``attn.Transformer`` with a head.
-        num_pages, page_size: of the pool; a page is one in every layer.
+        num_pages: of the pool; a page is one in every layer.
+        page_size: tokens in a page.
         enable_prefix_caching: share the pages of equal beginnings.
         options: of the ``Scheduler``.
 

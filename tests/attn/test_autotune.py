@@ -128,57 +128,39 @@ def test_who_fails_is_warned_of_and_not_taken(own, clock):
     assert found.selected == "broken", "nobody else is there"
 
 
-def changed(change):
-    def function(*tensors, **options):
-        out = attn.scaled_dot_product_attention(*tensors, **options)
-        return change(out)
-
-    return function
-
-
-def steeper(out):
-    return 3 * out - 2 * out.detach()
-
-
-def last_row(out):
-    return torch.cat([out[..., :-1, :], out[..., -1:, :] * 1.01], -2)
-
-
 LIARS = {
     "its out differs by 0.64 from": lambda out: 0 * out,
-    "its out differs by inf": lambda out: out.clone().fill_(torch.inf),
+    "its out differs by inf": lambda out: out + torch.inf,
     "its out differs by nan": lambda out: out * torch.nan,
-    "its out differs by 0.00": last_row,
-    "its gradient of query differs": steeper,
+    "its out differs by 0.00": lambda out: torch.cat(
+        [out[..., :-1, :], 1.01 * out[..., -1:, :]], -2
+    ),
+    "its gradient of query differs": lambda out: 3 * out - 2 * out.detach(),
     "must return a tensor; got NoneType": lambda out: None,
-    "must return a tensor; got Tensor, Tensor": lambda out: (out, out),
-    "must return out of shape .*: the heads": lambda out: out.transpose(1, 2),
-    "must return out in torch.float32": torch.Tensor.double,
 }
 
 
 @pytest.mark.parametrize("says", LIARS)
 def test_who_is_wrong_is_warned_of_and_not_taken(own, clock, says):
+    @own.register("liar")
+    def liar(*tensors, **options):
+        return LIARS[says](attn.grouped_attention(*tensors, **options))
+
     said, _ = clock
     said |= {"liar": 0.5, "right": 2.0}
-    own.register("liar")(changed(LIARS[says]))
     q = Q.clone().requires_grad_()
     with pytest.warns(UserWarning, match=f"^liar .*{says}"):
         found = api.autotune(q, K, V, **SAID, dropout_p=0.1, registry=own)
     assert found.selected == "right"
 
 
-HALVES = (torch.float16, torch.bfloat16)
-
-
-@pytest.mark.parametrize("factor", (1.0, 30.0))  # of scores that cancel
-@pytest.mark.parametrize("dtype", (torch.float32, *HALVES, torch.float64))
-def test_nobody_who_is_right_is_warned_of(monkeypatch, clock, dtype, factor):
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_who_is_right_is_not_warned_of(monkeypatch, clock, dtype):
     monkeypatch.setattr(api.registry, "seconds", {})
-    q, k, v = (x.to(dtype).requires_grad_() for x in (Q * factor, K, V))
-    for said in ({}, {"return_lse": True}, {"sinks": torch.zeros(4)}):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+    for factor in (1.0, 30.0):  # gradients that cancel
+        q, k, v = (x.to(dtype).requires_grad_() for x in (Q * factor, K, V))
+        for said in ({"return_lse": True}, {"sinks": torch.zeros(4)}, {}):
             api.autotune(q, k, v, **SAID, **said)
 
 

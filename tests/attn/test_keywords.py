@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from operator import attrgetter
 
 import pytest
 import torch
 
 import attn
-from attn import arguments
 from tests.attn.test_examples import MODULES
 
 FUNCTIONS = {
@@ -24,38 +24,27 @@ PASS_ON = {
     *("llama_style", "model_attention", "peak_bytes", "rope_frequencies"),
     "traffic",
 }
+CALL = (
+    "causal=is_causal is_casual=is_causal softmax_scale=scale mask=attn_mask"
+)
 MEANT = {
-    "causal": "is_causal",
-    "is_casual": "is_causal",
-    "softmax_scale": "scale",
-    "window_size": "window, with None for no bound",
-    "attention_mask": "attn_mask=attn.padding",
-    "logits_soft_cap": "softcap",
+    "attention": f"{CALL} window_size=window backend=impl dropout=dropout_p",
+    "api.explain": CALL,
+    "api.autotune": CALL,
+    "attention_weights": CALL,
+    "scaled_dot_product_attention": f"{CALL} return_softmax_lse=return_lse",
+    "tiled_attention": CALL,
+    "generate": "do_sample=temperature eos_token_id=eos input_ids=ids",
+    "serving.Engine": "max_batch_size=max_num_seqs",
+    "MultiHeadAttention": "n_head=num_heads dropout_p=dropout batch_first=",
+    "MultiHeadAttention.forward": "causal=is_causal past_key_value=cache",
+    "Transformer.forward": "key_padding_mask=attention_mask",
+    "kernels.varlen_attention": "cu_seqlens=cu_seqlens_q",
+    "TransformerConfig": (
+        "num_head=num_heads rope=positions norm_layer=norm alibi=positions "
+        "hidden_size=embed_dim sliding_window=window"
+    ),
 }
-CALLS = {
-    attn.attention: MEANT | {"backend": "impl", "dropout": "dropout_p"},
-    attn.api.explain: MEANT,
-    attn.api.autotune: MEANT,
-    attn.attention_weights: MEANT,
-    attn.scaled_dot_product_attention: MEANT | {"return_softmax_lse": "ret"},
-    attn.tiled_attention: MEANT,
-    attn.generate: {
-        "do_sample": "temperature, 0 for",
-        "eos_token_id": "eos",
-        "max_length": "max_new_tokens, which",
-    },
-    attn.serving.Engine: {"max_batch_size": "max_num_seqs"},
-    attn.MultiHeadAttention: {
-        "num_key_value_heads": "num_kv_heads",
-        "dropout_p": "dropout",
-        "batch_first": "",
-    },
-    attn.MultiHeadAttention.forward: {"past_key_value": "cache", **MEANT},
-    attn.Transformer.forward: {"key_padding_mask": "attention_mask, with 1"},
-    attn.kernels.varlen_attention: {"cu_seqlens": "cu_seqlens_q"},
-}
-ROWS = [(f, x, meant) for f, row in CALLS.items() for x, meant in row.items()]
-FEW = {attn.MultiHeadAttention.forward: ("scale", "window", "softcap")}
 
 
 def test_every_public_function_names_itself_and_the_keyword():
@@ -76,29 +65,21 @@ def test_every_public_function_names_itself_and_the_keyword():
     assert wrong == {}
 
 
-def tensors(function):
-    return [torch.zeros(1, 2, 3, 4)] * 3 if function is attn.attention else []
+@pytest.mark.parametrize("name", MEANT)
+def test_the_name_that_was_probably_meant_is_suggested(name):
+    function, short = attrgetter(name)(attn), name.rpartition(".")[2]
+    x = [torch.zeros(1, 2, 3, 4)] * 3 if name == "attention" else []
+    for pair in MEANT[name].split():
+        keyword, meant = pair.split("=")
+        way_out = f"use {meant}" if meant else "inputs have the batch first"
+        says = rf"{short}\b.* got .*'{keyword}': {way_out}(\W|$)"
+        with pytest.raises(TypeError, match=says):
+            function(*x, **{keyword: True})
 
 
-@pytest.mark.parametrize(("function", "keyword", "meant"), ROWS)
-def test_the_name_that_was_probably_meant_is_suggested(
-    function, keyword, meant
-):
-    if meant.startswith(FEW.get(function, ())):
-        pytest.skip("has no such argument")
-    says = rf"{function.__name__}\(\) got an unexpected keyword.*'{keyword}': "
-    with pytest.raises(TypeError, match=f"{says}(use {meant}|inputs have)"):
-        function(*tensors(function), **{keyword: True})
-
-
-def test_a_function_may_be_the_only_one_that_takes_any_keyword():
+def test_a_function_of_any_keyword_is_not_taken_for_one_that_declares_it():
     own = attn.api.Registry(parent=attn.api.registry)
     own.register("any")(lambda query, *others, **options: query)
+    x = torch.zeros(1, 2, 3, 4)
     with pytest.raises(TypeError, match=r"^attention\(\) .*: use is_causal"):
-        attn.attention(*tensors(attn.attention), registry=own, causal=True)
-
-
-def test_every_foreign_name_is_foreign():
-    for here, foreign in arguments._FOREIGN.items():
-        assert here not in foreign.split()
-        assert arguments.suggestion(foreign.split()[0], [here]), here
+        attn.attention(x, x, x, registry=own, causal=True)

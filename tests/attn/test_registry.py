@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 import attn
 from attn import api
@@ -194,67 +195,59 @@ def test_a_parent_may_be_empty_at_first():
     assert list(child) == ["mine"] and "mine" in child
 
 
-def contract(query, key, value, **options):
-    return query
+def returns(result, **options):
+    return lambda query, *others, **given: result(query), options
 
 
 WRONG = {
-    "unsupported_reasons of mine must return a list .*; got 'no'": {
-        "unsupported_reasons": lambda call: "no"
-    },
-    "unsupported_reasons of mine must return a list .*; got None": {
-        "unsupported_reasons": lambda call: None
-    },
-    "deprioritized of mine must return a sentence, .*; got False": {
-        "deprioritized": lambda call: False
-    },
-    "mine must return a tensor; got NoneType": {
-        "function": lambda *tensors, **options: None
-    },
-    r"mine must return \(out, lse\) with return_lse; got Tensor": {
-        "return_lse": True
-    },
-    r"return lse of shape .* = \(2, 4, 5\); got \(2, 4, 5, 8\)": {
-        "function": lambda query, *others, **options: (query, query),
-        "return_lse": True,
-    },
-    "mine must return out in torch.float32 on cpu; got torch.float64": {
-        "function": lambda query, *others, **options: query.double()
-    },
-    "= .2, 4, 5, 8.; got .2, 5, 4, 8.: the heads come before the tokens": {
-        "function": lambda query, *others, **options: query.transpose(1, 2)
-    },
-    "mine cannot: return_lse is given: its function declares none": {
-        "function": by_hand,
-        "mask": "bool",
-        "return_lse": True,
-    },
-    "mine must declare .*; got a function without dropout_p, .*window": {
-        "function": lambda query, key, value, attn_mask, is_causal: query
-    },
-    "function must have a signature; got <built-in": {
-        "function": torch.nn.functional.scaled_dot_product_attention
-    },
-    "function must be a function; got 'sdpa'": {"function": "sdpa"},
+    "unsupported_reasons of mine must return a list .*; got 'no'": returns(
+        Tensor.clone, unsupported_reasons=lambda call: "no"
+    ),
+    "deprioritized of mine must return a sentence .*; got False": returns(
+        Tensor.clone, deprioritized=lambda call: False
+    ),
+    "mine must return a tensor; got NoneType": returns(lambda query: None),
+    "return out in torch.float32 on cpu; got torch.float64": returns(
+        Tensor.double
+    ),
+    r"L, Dv\) = .2, 4, 5, 8.; got .2, 5, 4, 8.": returns(
+        lambda query: query.transpose(1, 2)
+    ),
+    r"mine must return \(out, lse\) with return_lse; got Tensor": returns(
+        Tensor.clone
+    ),
+    r"return lse of shape .* = \(2, 4, 5\); got \(2, 4, 5, 8\)": returns(
+        lambda query: (query, query)
+    ),
+    "return_lse is given: its function declares none": (
+        by_hand,
+        {"mask": "bool"},
+    ),
+    "mine must declare .*; got a function without .*dropout_p, .*window": (
+        lambda query, key, value, attn_mask, is_causal: query,
+        {},
+    ),
+    "function must have a signature; got <built-in": (
+        torch.nn.functional.scaled_dot_product_attention,
+        {},
+    ),
+    "function must be a function; got 'sdpa'": ("sdpa", {}),
 }
 
 
 @pytest.mark.parametrize("says", WRONG)
 def test_what_a_function_of_yours_answers_is_checked(own, says):
-    row = {"function": contract, "return_lse": False, **WRONG[says]}
-    function, lse = row.pop("function"), row.pop("return_lse")
+    function, options = WRONG[says]
+    said = {"enable_gqa": True, "registry": own, "return_lse": "lse" in says}
     with pytest.raises((TypeError, ValueError), match=says):
-        own.register("mine", **row)(function)
-        api.explain(Q, K, V, enable_gqa=True, registry=own)
-        attn.attention(
-            Q, K, V, enable_gqa=True, impl="mine", registry=own, return_lse=lse
-        )
+        own.register("mine", **options)(function)
+        api.explain(Q, K, V, **said)
+        attn.attention(Q, K, V, impl="mine", **said)
 
 
 def test_names_and_masks_are_checked(own):
-    for name in (contract, None):
-        with pytest.raises(TypeError, match=r"name must be a .*@register\("):
-            own.register(name)
+    with pytest.raises(TypeError, match=r"name must be .*@register\("):
+        own.register(by_hand)
     own.register("mine")(attn.scaled_dot_product_attention)
     for name in ("mine", "auto"):
         with pytest.raises(ValueError, match="name must be new"):
