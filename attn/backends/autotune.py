@@ -37,6 +37,7 @@ __all__ = ["autotune"]
 ROUNDS = 7  # of which the median counts
 PRUNE_RATIO = 4.0  # times the best: one round is enough
 SWITCH_MARGIN = 1.1  # times the best: no reason to change
+TENSORS = ("query", "key", "value", "attn_mask", "sinks")
 TILE = 2**24  # scores at a time of the reference: 128 MiB in float64
 
 
@@ -153,8 +154,12 @@ def _parts(inputs: AttentionInputs, result: Any) -> dict[str, Tensor]:
         {"out": out} if lse is None else {"out": out, "lse": lse[..., None]}
     )
     if inputs.requires_grad:
-        named = {x: getattr(inputs, x) for x in ("query", "key", "value")}
-        leaves = {name: x for name, x in named.items() if x.requires_grad}
+        named = {name: getattr(inputs, name) for name in TENSORS}
+        leaves = {
+            name: x
+            for name, x in named.items()
+            if x is not None and x.requires_grad
+        }
         ones = torch.ones_like(out)
         grads = torch.autograd.grad(out, list(leaves.values()), ones)
         names = (f"gradient of {name}" for name in leaves)
@@ -172,8 +177,7 @@ def _reference(inputs: AttentionInputs, return_lse: bool) -> dict[str, Tensor]:
 def _widened(inputs: AttentionInputs) -> AttentionInputs:
     """Return inputs in float64; in float32 on a device that has none."""
     is_mps = inputs.query.device.type == "mps"
-    names = ("query", "key", "value", "attn_mask", "sinks")
-    tensors = {name: getattr(inputs, name) for name in names}
+    tensors = {name: getattr(inputs, name) for name in TENSORS}
     wide = {
         name: x.detach()
         .to(torch.float32 if is_mps else torch.float64)

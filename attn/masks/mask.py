@@ -141,14 +141,14 @@ class Mask:
             f"{type(other).__name__}: {way_out}"
         )
 
-    def __bool__(self) -> Any:
+    def __bool__(self, *_: object) -> Any:
         """Refuse what would drop a mask, or one side of it."""
         raise TypeError(
             f"{self} must be combined with &, | and ~; got and, or, not, if, "
             "in or a loop, and it has neither a truth value nor elements"
         )
 
-    __iter__ = __bool__
+    __iter__ = __contains__ = __bool__
 
     def __invert__(self) -> Mask:
         """Allow what this mask does not."""
