@@ -60,7 +60,9 @@ def overruns(head_dim: int, kv_len: int) -> bool:
     features are one or two vectors, also where 8 keys are left: it reads
     behind the last key, and writes the scores over the first rows' maxima.
     The source is ``CppMicroGemmFP32Vec``; tests/attn/test_flex.py tells when
-    it is right.
+    it is right. (With ``ATEN_CPU_CAPABILITY`` set, give PyTorch a cache of
+    its own too, ``TORCHINDUCTOR_CACHE_DIR``: kernels are not told apart by
+    it, and those of another capability are wrong.)
     """
     if head_dim not in (8, 16) or kv_len % 16 != 8:
         return False
