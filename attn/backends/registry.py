@@ -57,7 +57,10 @@ class Implementation:
     def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
         """Return why it cannot compute a call; empty when it can."""
         found = self.unsupported_reasons(inputs)
-        self._check("unsupported_reasons", found, "a list of sentences", list)
+        if not isinstance(found, list):
+            raise self._wrong(
+                "unsupported_reasons", "a list of sentences", found
+            )
         if return_lse and not self.supports_lse(inputs):
             return [*found, "return_lse is given: it computes no lse"]
         if return_lse and not self.declares("return_lse", is_named=True):
@@ -67,14 +70,14 @@ class Implementation:
     def why_later(self, inputs: AttentionInputs) -> str | None:
         """Return why a call is faster elsewhere; None if it is not."""
         found = self.deprioritized(inputs)
-        self._check("deprioritized", found, "a sentence or None", str | None)
-        return found
+        if found is None or isinstance(found, str):
+            return found
+        raise self._wrong("deprioritized", "a sentence or None", found)
 
-    def _check(self, part: str, found: Any, need: str, kind: Any) -> None:
-        if not isinstance(found, kind):
-            raise TypeError(
-                f"{part} of {self.name} must return {need}; got {found!r}"
-            )
+    def _wrong(self, part: str, need: str, found: object) -> TypeError:
+        return TypeError(
+            f"{part} of {self.name} must return {need}; got {found!r}"
+        )
 
     def run(
         self,

@@ -231,7 +231,6 @@ WRONG = {
         torch.nn.functional.scaled_dot_product_attention,
         {},
     ),
-    "function must be a function; got 'sdpa'": ("sdpa", {}),
 }
 
 
