@@ -19,8 +19,7 @@ def packed_mask(
 
     Args:
         module: the layer, for its configuration.
-        query: ``(1, H, L, D)``.
-        key: ``(1, Hkv, L, D)``.
+        query, key: ``(1, H, L, D)`` and ``(1, Hkv, L, D)``.
         cu_seq_lens_q, cu_seq_lens_k: where each sequence starts, and the end
             of the last, ``(sequences + 1,)``; the same for both.
 

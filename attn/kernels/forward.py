@@ -178,8 +178,7 @@ def launch_forward(
     Args:
         query, key, value: as in ``forward``. With ``cu_seqlens`` each
             of the ``B`` rows holds all sequences, end to end.
-        out: ``(B, H, L, Dv)``.
-        lse: ``(B, H, L)``.
+        out, lse: ``(B, H, L, Dv)`` and ``(B, H, L)``.
         options: see there.
         cu_seqlens: the starts of the queries and of the keys of each
             sequence, and the end of the last; int32, ``(B + 1,)``.
