@@ -100,7 +100,8 @@ def attention(
     Args:
         impl: one of ``implementations()``, which runs or raises with its
             reasons. ``"auto"`` selects the fastest in ``autotune``, else the
-            first that supports the call and is not deprioritized.
+            first that supports the call and is not deprioritized, in the order
+            of ``implementations()``; see ``Registry``.
         registry: of the implementations. One of your own, with another as
             its parent, overrides some for one model alone.
         extra: keywords outside the contract, for a function that declares

@@ -165,5 +165,6 @@ def _numbers(inputs: AttentionInputs, rows: slice, keys: slice) -> Tensor:
 
 def _bounds(inputs: AttentionInputs) -> tuple[int, int] | None:
     """Return the neighbours kept on either side; None if unbounded."""
-    left, right = inputs.mask.bounds if inputs.mask else (None, None)
+    mask = inputs.mask
+    left, right = (None, None) if mask is None else mask.bounds
     return None if left is None or right is None else (left, right)

@@ -8,6 +8,7 @@ from typing import Unpack
 
 from torch import Tensor
 
+from attn import arguments
 from attn.backends.registry import Registry, check_registry, registry
 from attn.backends.sdpa_backends import TorchExplanation, explain_torch, table
 from attn.functional.inputs import OptionsWithoutMask, validate
@@ -51,6 +52,7 @@ class Explanation:
         )
 
 
+@arguments.named(*OptionsWithoutMask.__annotations__)
 def explain(
     query: Tensor,
     key: Tensor,
@@ -97,7 +99,7 @@ def explain(
         if name in seconds:
             why = _slower(name, seconds)
         else:
-            why = implementation.deprioritized(inputs)
+            why = implementation.why_later(inputs)
         if why is not None:
             deprioritized[name] = why
     return Explanation(reasons, deprioritized, selected, of_torch)

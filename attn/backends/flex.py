@@ -45,7 +45,28 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         reasons.append("sinks is given: on a CPU it has no lse to add them")
     if device == "cpu" and inputs.requires_grad:
         reasons.append("a tensor requires a gradient: on a CPU it has none")
+    if device == "cpu" and overruns(inputs.query.shape[-1], inputs.kv_len):
+        reasons.append(
+            f"head_dim is {inputs.query.shape[-1]} with {inputs.kv_len} keys: "
+            "PyTorch's kernel for AVX2 reads 8 keys more, and is wrong"
+        )
     return reasons
+
+
+def overruns(head_dim: int, kv_len: int) -> bool:
+    """Return whether PyTorch's compiled kernel is wrong on this CPU.
+
+    With vectors of 8, PyTorch 2.13 multiplies by blocks of 16 keys where the
+    features are one or two vectors, also where 8 keys are left: it reads
+    behind the last key, and writes the scores over the first rows' maxima.
+    The source is ``CppMicroGemmFP32Vec``; tests/attn/test_flex.py tells when
+    it is right. (With ``ATEN_CPU_CAPABILITY`` set, give PyTorch a cache of
+    its own too, ``TORCHINDUCTOR_CACHE_DIR``: kernels are not told apart by
+    it, and those of another capability are wrong.)
+    """
+    if head_dim not in (8, 16) or kv_len % 16 != 8:
+        return False
+    return torch.backends.cpu.get_cpu_capability() == "AVX2"
 
 
 def deprioritized(inputs: AttentionInputs) -> str | None:

@@ -14,14 +14,17 @@ from typing import Any
 
 import torch
 
+from attn import arguments
 from attn.backends.mask_formats import with_booleans
-from attn.functional.inputs import AttentionInputs
+from attn.backends.results import check_result
+from attn.functional.inputs import AttentionInputs, AttentionOptions
 
 __all__ = ["Implementation", "Registry", "registry"]
 
 #: Why size-based selection is off under torch.compile.
 TRACING = "a graph is being traced: it must not depend on a length"
 MASKS = ("contract", "inputs", "bool")
+
 
 Attention = Callable[..., Any]
 Reasons = Callable[[AttentionInputs], list[str]]
@@ -33,24 +36,48 @@ Condition = Callable[[AttentionInputs], bool]
 class Implementation:
     """One way to compute attention; ``Registry.register`` has the fields."""
 
+    name: str
     function: Attention
     takes_inputs: bool  # or the arguments of the contract
     unsupported_reasons: Reasons
     deprioritized: Reason
     supports_lse: Condition
     tunable: Condition
-    keywords: frozenset[str] | None  # that it declares; None: any
+    keywords: frozenset[str]  # that it declares
+    takes_any: bool  # keyword, also one that it does not declare
+    is_tested: bool  # one of attn, whose results need no check
 
-    def declares(self, keyword: str) -> bool:
-        """Return whether the function declares a keyword."""
-        return self.keywords is None or keyword in self.keywords
+    def declares(self, keyword: str, is_named: bool) -> bool:
+        """Return whether a keyword may be passed to the function.
+
+        With ``**options`` any may, if the call names the implementation.
+        """
+        return keyword in self.keywords or (is_named and self.takes_any)
 
     def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
         """Return why it cannot compute a call; empty when it can."""
-        reasons = [*self.unsupported_reasons(inputs)]
+        found = self.unsupported_reasons(inputs)
+        if not isinstance(found, list):
+            raise self._wrong(
+                "unsupported_reasons", "a list of sentences", found
+            )
         if return_lse and not self.supports_lse(inputs):
-            reasons.append("return_lse is given: it computes no lse")
-        return reasons
+            return [*found, "return_lse is given: it computes no lse"]
+        if return_lse and not self.declares("return_lse", is_named=True):
+            return [*found, "return_lse is given: its function declares none"]
+        return found
+
+    def why_later(self, inputs: AttentionInputs) -> str | None:
+        """Return why a call is faster elsewhere; None if it is not."""
+        found = self.deprioritized(inputs)
+        if found is None or isinstance(found, str):
+            return found
+        raise self._wrong("deprioritized", "a sentence or None", found)
+
+    def _wrong(self, part: str, need: str, found: object) -> TypeError:
+        return TypeError(
+            f"{part} of {self.name} must return {need}; got {found!r}"
+        )
 
     def run(
         self,
@@ -67,9 +94,13 @@ class Implementation:
         if return_lse:
             extra = {**extra, "return_lse": True}
         if self.takes_inputs:
-            return self.function(inputs, **extra)
-        tensors = (inputs.query, inputs.key, inputs.value)
-        return self.function(*tensors, **options, **extra)
+            result = self.function(inputs, **extra)
+        else:
+            tensors = (inputs.query, inputs.key, inputs.value)
+            result = self.function(*tensors, **options, **extra)
+        if self.is_tested:
+            return result
+        return check_result(self.name, result, inputs, return_lse)
 
 
 class UnknownName(ValueError, KeyError):
@@ -81,6 +112,12 @@ class UnknownName(ValueError, KeyError):
 
 class Registry(Mapping[str, Implementation]):
     """Implementations by name, looked up like a dictionary.
+
+    ``impl="auto"`` tries them in the order in which they were registered,
+    and those of the parent last. In ``attn.api.registry``, a function of
+    yours comes after ``"grouped"``, which supports every call: it needs its
+    name, ``use_impl``, or an ``autotune`` that finds it the fastest. In a
+    registry with that one as its parent, it comes first.
 
     Args:
         parent: holds the names that this one does not; registering here
@@ -160,10 +197,14 @@ class Registry(Mapping[str, Implementation]):
             tunable: whether ``autotune`` tries it.
 
         Returns:
-            The decorator, which returns the function unchanged.
+            The decorator, which returns the function unchanged. What the
+            function returns is checked: ``out``, or ``(out, lse)``, of the
+            contract's shapes and dtypes.
 
         Raises:
             ValueError: the name is in use, or ``mask`` unknown.
+            TypeError: there is no name, or the function does not declare
+                the arguments of its ``mask``.
 
         Example:
             >>> @attn.api.register("halved")
@@ -174,24 +215,36 @@ class Registry(Mapping[str, Implementation]):
             tensor([0.5000])
             >>> attn.api.registry.remove("halved")
         """
+        if not isinstance(name, str):
+            raise TypeError(
+                f"name must be a string; got {name!r}: write "
+                '@register("mine"), or register("mine")(function)'
+            )
         if name in self._own or name == "auto":
             raise ValueError(f"name must be new; {name!r} is in use")
         if mask not in MASKS:
             raise ValueError(f"mask must be one of {MASKS}; got {mask!r}")
 
         def add(function: Attention) -> Attention:
+            arguments.function("function", function)
             declared = declared_keywords(function)
             run, reasons = function, unsupported_reasons
             if mask == "bool":
                 run, reasons = with_booleans(function, declared, reasons)
+            elif mask == "contract" and declared is not None:
+                _check_contract(name, declared)
+            module = getattr(function, "__module__", None) or ""
             self._own[name] = Implementation(
+                name,
                 run,
                 mask != "contract",
                 reasons,
                 deprioritized,
                 _constant(supports_lse),
                 _constant(tunable),
-                declared,
+                frozenset(arguments.declared(function)),
+                takes_any=declared is None,
+                is_tested=module.partition(".")[0] == "attn",
             )
             self._changed()
             return function
@@ -250,11 +303,9 @@ class Registry(Mapping[str, Implementation]):
             raise TypeError(f"impl must be a name; got {name!r}")
         if name != "auto":
             named = self[name]
-            if unknown := [x for x in extra if not named.declares(x)]:
-                raise TypeError(
-                    f"{name} got an unexpected keyword argument: "
-                    f"{', '.join(unknown)}"
-                )
+            for keyword in extra:
+                if not named.declares(keyword, is_named=True):
+                    raise _unknown(keyword, f"{name} does not declare it")
             if reasons := named.reasons(inputs, return_lse):
                 raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
             return name, named
@@ -264,10 +315,10 @@ class Registry(Mapping[str, Implementation]):
         deferred: list[str] = []
         for name in self:
             candidate = self[name]
-            if extra and not all(map(candidate.declares, extra)):
+            if not candidate.keywords.issuperset(extra):
                 continue
             # Unlike the reasons, this never imports PyTorch's compiler.
-            if candidate.deprioritized(inputs) is not None:
+            if candidate.why_later(inputs) is not None:
                 deferred.append(name)
             elif not candidate.reasons(inputs, return_lse):
                 return name, candidate
@@ -276,10 +327,10 @@ class Registry(Mapping[str, Implementation]):
         for name in () if extra else reversed(deferred):
             if not self[name].reasons(inputs, return_lse):
                 return name, self[name]
-        raise TypeError(
-            "attention got an unexpected keyword argument: "
-            f"{', '.join(extra)}; no implementation that auto selects for "
-            "this call declares it, name one with impl"
+        raise _unknown(
+            next(iter(extra)),
+            "no implementation that auto selects for this call declares it, "
+            "name one with impl",
         )
 
     def measured(
@@ -295,9 +346,29 @@ def _constant(answer: bool | Condition) -> Condition:
     return answer if callable(answer) else lambda inputs: bool(answer)
 
 
+def _unknown(keyword: str, why: str) -> TypeError:
+    known = (*AttentionOptions.__annotations__, "return_lse", "impl")
+    return arguments.unknown("attention", keyword, known, f": {why}")
+
+
+def _check_contract(name: str, declared: frozenset[str]) -> None:
+    """Require the arguments of a function that is called with all of them."""
+    if missing := [*sorted({*AttentionOptions.__annotations__} - declared)]:
+        raise TypeError(
+            f"{name} must declare the contract's arguments, or **options; got "
+            f'a function without {", ".join(missing)}: mask="bool" needs fewer'
+        )
+
+
 def declared_keywords(function: Attention) -> frozenset[str] | None:
     """Return the names of its parameters; None if it takes any keyword."""
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a built-in one, such as PyTorch's
+        raise TypeError(
+            f"function must have a signature; got {function!r}: call it in a "
+            "function of your own"
+        ) from None
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return frozenset(p.name for p in parameters)

@@ -123,7 +123,8 @@ def torch_mask(
         mask = mask if mask.dtype == torch.bool else mask.double()
     if masks_nothing(inputs):
         return {"attn_mask": mask}
-    only, start = inputs.mask and inputs.mask.terms, inputs.q_offset
+    only = None if inputs.mask is None else inputs.mask.terms
+    start = inputs.q_offset
     top_left = only == (Term("causal"),) and isinstance(start, int)
     if causal_flag and mask is None and top_left and start == 0:
         return {"is_causal": True}

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from attn import arguments
 from attn.functional.inputs import (
     AttentionInputs,
     AttentionOptions,
@@ -110,6 +111,7 @@ class _Given(NamedTuple):
         return {"query": self.query, "key": self.key, "value": self.value}
 
 
+@arguments.named(*OptionsWithoutMask.__annotations__)
 def explain_torch(
     query: Tensor,
     key: Tensor,
@@ -179,7 +181,7 @@ def _unsupported_everywhere(
         if given.get(name) is not None
     ]
     mask, start = options.get("attn_mask"), options.get("q_offset")
-    masks = [str(mask)] if isinstance(mask, Mask) else []
+    masks = ["attn_mask"] if isinstance(mask, Mask) else []
     if options.get("window") is not None:
         masks.append(f"window={options['window']}")
     if options.get("is_causal") and (isinstance(start, Tensor) or start):

@@ -41,8 +41,8 @@ class Cache(ABC):
         5 4
     """
 
-    # Tokens read so far: (B,) when paged or where rows have other lengths,
-    # () in a graph with a StaticCache.
+    #: Tokens read so far: an int; ``(B,)`` when paged or where rows have
+    #: other lengths, ``()`` in a graph with a ``StaticCache``.
     seq_len: int | Tensor = 0
     # Of a cache with several texts in one row: attends within each of them.
     attend: Callable[..., Tensor] | None = None

@@ -33,6 +33,7 @@ class DynamicCache(Cache):
     Source: transformers ``DynamicCache``.
     """
 
+    #: Tokens read so far.
     seq_len: int | Tensor = 0
     key: Tensor | None = None
     value: Tensor | None = None

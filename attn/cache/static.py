@@ -29,10 +29,12 @@ class StaticCache(Cache):
     ``q_offset`` are ``(B,)`` after an update with ``lengths``.
 
     Args:
-        batch, num_kv_heads: ``B`` and ``Hkv``.
+        batch: ``B``.
+        num_kv_heads: ``Hkv``.
         capacity: tokens that fit. A graph does not check it: on a CPU it
             raises an IndexError, on a GPU the device stops.
-        head_dim, value_dim: ``D`` and ``Dv``, which is ``D`` when None.
+        head_dim: ``D``.
+        value_dim: ``Dv``; ``D`` when None.
         dtype, device: of keys and values.
         transposed_keys: store keys as ``(B, Hkv, D, S)``, and return a view
             of the usual shape. ``attn.attention`` decodes from it without a
@@ -96,6 +98,7 @@ class StaticCache(Cache):
 
     @property
     def seq_len(self) -> int | Tensor:
+        """Return the tokens read so far, as the class says."""
         if torch.compiler.is_compiling():
             return self._end
         if self._end.dim():

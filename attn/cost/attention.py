@@ -60,7 +60,8 @@ def attention_parameters(
     """Count the parameters of one attention layer's four projections.
 
     Args:
-        embed_dim, num_heads: ``E`` and ``H``.
+        embed_dim: ``E``.
+        num_heads: ``H``.
         num_kv_heads: ``Hkv``; ``H`` (MHA) when None, 1 for MQA.
         head_dim: ``D``; ``E / H`` when None.
         bias: count a bias for each.
@@ -130,8 +131,11 @@ def attention_cost(
     decoding is ``q_len = 1``.
 
     Args:
-        batch, q_len, kv_len: ``B``, ``L`` and ``S``.
-        num_heads, num_kv_heads: ``H`` and ``Hkv``.
+        batch: ``B``.
+        q_len: ``L``.
+        kv_len: ``S``.
+        num_heads: ``H``.
+        num_kv_heads: ``Hkv``.
         head_dim, dtype: of queries, keys and values, ``D``.
         is_causal: count only pairs that may attend, the queries being the
             last tokens.

@@ -29,7 +29,8 @@ def latent_cache_bytes(
     Args:
         batch, seq_len: sequences, ``B``, and tokens of each, ``S``.
         num_layers: layers that keep a cache.
-        kv_lora_rank, qk_rope_head_dim: ``R`` and ``r``.
+        kv_lora_rank: ``R``.
+        qk_rope_head_dim: ``r``.
         index_head_dim: of an indexer's key, which is cached too; 0 without.
         dtype: of all of them.
 
@@ -91,7 +92,9 @@ def latent_attention_cost(
         batch, q_len, kv_len: ``B``, ``L``, and ``S``, the new ones included.
         num_heads: ``H``.
         kv_lora_rank: width of a latent, ``R``.
-        qk_nope_head_dim, qk_rope_head_dim, v_head_dim: ``n``, ``r``, ``v``.
+        qk_nope_head_dim: ``n``.
+        qk_rope_head_dim: ``r``.
+        v_head_dim: ``v``.
         dtype: of all tensors.
         absorb: which of the two.
         is_causal: count only pairs that may attend, the queries being the

@@ -28,7 +28,8 @@ def linear_cost(
     projections are not counted.
 
     Args:
-        batch, seq_len: ``B`` and ``L``.
+        batch: ``B``.
+        seq_len: ``L``.
         num_heads: heads of the value, ``H``.
         head_dim, value_dim: ``D``, and ``Dv``; ``D`` when None.
         dtype: of queries, keys, values and outputs; gates and state are

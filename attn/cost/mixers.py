@@ -69,7 +69,8 @@ def mixer_cost(
 
     Args:
         kind: a name of the table.
-        seq_len, embed_dim: ``L`` and ``E``.
+        seq_len: ``L``.
+        embed_dim: ``E``.
         kernel_size: ``k``, tokens that a convolution or a window spans, its
             own included.
         is_causal: of attention and window, count only pairs that may attend.

@@ -27,7 +27,9 @@ class ModelShape:
         num_layers, vocab_size: layers and ``V``.
         embed_dim, hidden_dim: ``E``, and the hidden size of the
             feed-forward, ``F``.
-        num_heads, num_kv_heads, head_dim: ``H``, ``Hkv``, ``D``.
+        num_heads: ``H``.
+        num_kv_heads: ``Hkv``.
+        head_dim: ``D``.
         source: where the sizes are published.
         gated: the feed-forward has three matrices (SwiGLU, GeGLU), not two.
         bias: every linear map but the head has one.

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from attn import arguments
 from attn.distributed.exchange import agree, all_gather, find_place
 from attn.functional import merge_states, tiled_attention
 from attn.functional.attention import Result
@@ -15,6 +16,7 @@ from attn.functional.tiled import State
 _KEYS = 4096  # converted to float32 at a time
 
 
+@arguments.named()
 def decode_attention(
     query: Tensor,
     key: Tensor,

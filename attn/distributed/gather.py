@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from attn import arguments
 from attn.distributed.blocks import at_positions, split
 from attn.distributed.exchange import Place, all_gather, all_to_all
 from attn.functional import tiled_attention
@@ -16,6 +17,7 @@ from attn.functional.validation import Window
 from attn.masks import Mask
 
 
+@arguments.named()
 def all_gather_attention(
     query: Tensor,
     key: Tensor,

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from attn import arguments
 from attn.distributed.blocks import Split, block_backward, block_state, split
 from attn.distributed.exchange import circulate, pass_on
 from attn.functional import merge_states
@@ -23,6 +24,7 @@ from attn.functional.validation import Window
 from attn.masks import Mask
 
 
+@arguments.named()
 def ring_attention(
     query: Tensor,
     key: Tensor,

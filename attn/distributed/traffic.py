@@ -46,7 +46,9 @@ def traffic(
         scheme: one of the names above.
         world_size: ranks, ``W``.
         batch, seq_len: ``B`` and the tokens of the whole sequence, ``L``.
-        num_heads, num_kv_heads, head_dim: ``H``, ``Hkv``, ``D = Dv``.
+        num_heads: ``H``.
+        num_kv_heads: ``Hkv``.
+        head_dim: ``D = Dv``.
         dtype: of query, key and value.
         backward: count the backward pass, instead of forward.
 

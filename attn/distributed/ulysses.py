@@ -98,6 +98,7 @@ def shard_heads(
     return HeadShard(query, range(query[0] // group, query[-1] // group + 1))
 
 
+@arguments.named()
 def ulysses_attention(
     query: Tensor,
     key: Tensor,

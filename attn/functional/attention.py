@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn import arguments
 from attn.functional.heads import grouped_matmul, repeat_kv
 from attn.functional.inputs import (
     AttentionInputs,
@@ -27,6 +28,7 @@ from attn.masks.combine import apply_masks
 Result: TypeAlias = "Tensor | tuple[Tensor, Tensor]"
 
 
+@arguments.named()
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -127,6 +129,7 @@ class AttentionWeights(NamedTuple):
     weights: Tensor
 
 
+@arguments.named(*OptionsWithoutMask.__annotations__)
 def attention_weights(
     query: Tensor,
     key: Tensor,
@@ -154,6 +157,7 @@ def attention_weights(
     return AttentionWeights(scores, _weights(scores, inputs))
 
 
+@arguments.named()
 def grouped_attention(
     query: Tensor,
     key: Tensor,

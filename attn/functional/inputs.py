@@ -234,7 +234,8 @@ def validate(
     if bounds is not None:
         near = window_mask(*bounds)
         mask = near if mask is None else near & mask
-    if q_offset is None and mask and mask.uses_query and q_len != kv_len:
+    moves = mask is not None and mask.uses_query
+    if q_offset is None and moves and q_len != kv_len:
         raise ValueError(
             f"{mask} with {q_len} query and {kv_len} key positions is "
             "ambiguous: pass q_offset=0 if queries and keys both start at "

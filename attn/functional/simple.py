@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn import arguments
 from attn.functional.inputs import validate
 
 
@@ -49,6 +50,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     return weights.masked_fill(dead, 0.0).to(x.dtype)
 
 
+@arguments.named()
 def attention_loops(
     query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None
 ) -> Tensor:
@@ -97,6 +99,7 @@ def attention_loops(
     return out.to(query.dtype)
 
 
+@arguments.named()
 def simple_attention(
     query: Tensor,
     key: Tensor,

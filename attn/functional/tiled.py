@@ -133,6 +133,7 @@ def merge_states(first: State, second: State) -> State:
     return out.to(first[0].dtype), lse
 
 
+@arguments.named()
 def tiled_attention(
     query: Tensor,
     key: Tensor,

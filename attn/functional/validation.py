@@ -153,7 +153,7 @@ def attn_mask(
         if rank == 4 and shape == (scores[0], scores[-1]):
             advice = (
                 ": one row a sequence is (B, 1, 1, S); for padding pass "
-                "attn.padding(valid)"
+                "attn.padding(valid), or key_padding_mask to a module"
             )
         elif rank == 4 and shape == (scores[0], *scores[2:]):
             advice = ": one mask a sequence is (B, 1, L, S)"

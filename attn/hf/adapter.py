@@ -108,8 +108,8 @@ def _check_result(
     B, H, L, _ = query.shape
     shape = (B, L, H, value.shape[-1])
     got = type(result).__name__
-    if isinstance(result, tuple) and len(result) == 2:
-        out = result[0]
+    out = result[0] if isinstance(result, tuple) and result else None
+    if isinstance(out, Tensor) and len(result) == 2:
         got = f"output of shape {tuple(out.shape)}"
         if tuple(out.shape) == shape:
             return

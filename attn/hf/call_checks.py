@@ -68,7 +68,7 @@ def extra_keywords(
     if impl == "auto" and IGNORED.issuperset(kwargs):
         return {}
     named = () if impl == "auto" else (registry[impl],)
-    declared = set((named[0].keywords or ()) if named else ()) - _CONTRACT
+    declared = set(named[0].keywords if named else ()) - _CONTRACT
     extra = {
         k: x
         for k, x in kwargs.items()
@@ -83,7 +83,8 @@ def extra_keywords(
         [
             k
             for k in extra
-            if k in _CONTRACT or not any(x.declares(k) for x in able)
+            if k in _CONTRACT
+            or not any(x.declares(k, bool(named)) for x in able)
         ],
     )
     return extra

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.kernels.configs import UNBOUNDED
@@ -26,6 +27,7 @@ __all__ = [
 MAX_HEAD_DIM = 256
 
 
+@arguments.named()
 def fused_attention(
     query: Tensor,
     key: Tensor,
@@ -169,7 +171,7 @@ def band_of(inputs: AttentionInputs) -> Band | str:
             valid = own if valid is None else valid & own
         elif term.kind not in ("causal", "window"):
             return (
-                f"{mask} has a term {term.kind!r}: the kernels support "
+                f"the mask has a term {term.kind!r}: the kernels support "
                 "causal, sliding_window, window and padding; Mask.dense gives "
                 "a tensor, which they support"
             )

@@ -13,6 +13,7 @@ import math
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.functional import validation
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
@@ -30,6 +31,7 @@ __all__ = ["decode_attention", "varlen_attention"]
 MAX_ROWS = 64  # query rows of a group, which share a tile
 
 
+@arguments.named()
 def decode_attention(
     query: Tensor,
     key: Tensor,
@@ -140,6 +142,7 @@ def decode_attention(
     return (out, lse) if return_lse else out
 
 
+@arguments.named()
 def varlen_attention(
     query: Tensor,
     key: Tensor,

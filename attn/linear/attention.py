@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.functional import validation
 from attn.linear.feature_maps import FeatureMap, choose
 from attn.linear.inputs import prepare, state_like
 
 
+@arguments.named()
 def linear_attention(
     query: Tensor,
     key: Tensor,

@@ -12,6 +12,7 @@ from attn.linear.inputs import prepare, state_like
 EPS = 1e-6  # as flash-linear-attention and transformers
 
 
+@arguments.named()
 def gated_delta_rule(
     query: Tensor,
     key: Tensor,

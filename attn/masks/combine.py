@@ -10,6 +10,8 @@ from torch import Tensor
 from attn.masks.mask import Mask
 from attn.masks.patterns import padding
 
+POLARITY = "True is padding in it, and may attend in attn_mask"
+
 
 def apply_masks(scores: Tensor, *masks: Tensor | None) -> Tensor:
     """Mask the scores: ``-inf`` where a bool mask is False, plus any bias.
@@ -66,13 +68,13 @@ def key_padding(
     if rows.shape != shape:
         raise ValueError(
             f"key_padding_mask must have shape (B, S) = {shape}; got "
-            f"{tuple(mask.shape)}"
+            f"{tuple(mask.shape)}: {POLARITY}"
         )
     if mask.dtype == torch.bool:
         return padding(~rows)
     if mask.dtype not in (dtype, torch.float32):
         raise TypeError(
             "key_padding_mask must be bool (True = padding, as in torch) or "
-            f"{dtype}, added to the scores; got {mask.dtype}"
+            f"{dtype}, added to the scores; got {mask.dtype}: {POLARITY}"
         )
     return rows[:, None, None, :]

@@ -44,14 +44,22 @@ class Extent(NamedTuple):
         mask: object,
         q_len: int,
         kv_len: int,
-        batch: int,
+        batch: int | None,
         q_offset: int | Tensor,
     ) -> None:
-        """Raise if the data of ``mask`` does not cover these positions."""
+        """Raise if the data of ``mask`` does not cover these positions.
+
+        ``batch`` is None where the caller named none.
+        """
         if self.batch not in (None, 1, batch):
+            way_out = (
+                f": pass batch={self.batch}; plot.mask draws one row, "
+                f"dense(L, S, batch={self.batch})[0, 0]"
+            )
             raise ValueError(
                 f"{mask} must have one row, or one for each batch row, "
-                f"{batch}; got {self.batch}"
+                f"{batch or 1}; got {self.batch}"
+                f"{way_out if batch is None else ''}"
             )
         if self.kv_len is not None and kv_len > self.kv_len:
             raise ValueError(

@@ -100,7 +100,7 @@ class Mask:
     def __and__(self, other: Mask) -> Mask:
         """Allow what both allow."""
         if not isinstance(other, Mask):
-            return NotImplemented
+            raise self._refusal("&", other)
         return Mask(
             partial(predicates.both, self, other),
             f"{self._inside(' & ')} & {other._inside(' & ')}",
@@ -112,13 +112,43 @@ class Mask:
     def __or__(self, other: Mask) -> Mask:
         """Allow what either allows."""
         if not isinstance(other, Mask):
-            return NotImplemented
+            raise self._refusal("|", other)
         return Mask(
             partial(predicates.either, self, other),
             f"{self._inside(' | ')} | {other._inside(' | ')}",
             uses_query=self.uses_query or other.uses_query,
             extent=self.extent.meet(other.extent),
         )
+
+    def __rand__(self, other: object) -> Mask:
+        raise self._refusal("&", other)
+
+    def __ror__(self, other: object) -> Mask:
+        raise self._refusal("|", other)
+
+    __array_ufunc__ = None  # an array gives & and | to the mask
+
+    def _refusal(self, operator: str, other: object) -> TypeError:
+        """Return the error for an operator whose other side is no mask."""
+        way_out = (
+            "attn.Mask(function) is one"
+            if callable(other)
+            else f"mask.dense(L, S) {operator} tensor is a tensor, and "
+            "attn.padding(valid) a Mask of booleans (B, S)"
+        )
+        return TypeError(
+            f"both sides of {operator} must be a Mask; got "
+            f"{type(other).__name__}: {way_out}"
+        )
+
+    def __bool__(self, *_: object) -> Any:
+        """Refuse what would drop a mask, or one side of it."""
+        raise TypeError(
+            f"{self} must be combined with &, | and ~; got and, or, not, if, "
+            "in or a loop, and it has neither a truth value nor elements"
+        )
+
+    __iter__ = __contains__ = __bool__
 
     def __invert__(self) -> Mask:
         """Allow what this mask does not."""
@@ -231,7 +261,8 @@ class Mask:
         for name, size in {**sizes, "heads": heads}.items():
             arguments.count(name, size, 0)
         check_q_offset(q_offset, batch)
-        self.extent.check(self, q_len, kv_len, batch, q_offset)
+        rows = None if batch == 1 else batch
+        self.extent.check(self, q_len, kv_len, rows, q_offset)
         return self.tile(q_len, kv_len, batch, heads, q_offset, device)
 
     def tile(
@@ -250,7 +281,7 @@ class Mask:
         kv_idx = torch.arange(kv_len, device=device).view(1, 1, 1, -1)
         if isinstance(q_offset, Tensor):
             q_offset = q_offset.to(q_idx.device).view(-1, 1, 1, 1)
-        allowed = self(b, h, q_idx + q_offset, kv_idx)
+        allowed = self._call(b, h, q_idx + q_offset, kv_idx)
         if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
             got = getattr(allowed, "dtype", type(allowed).__name__)
             raise TypeError(
@@ -264,6 +295,19 @@ class Mask:
                 f"the predicate of {self} must return a shape that "
                 f"broadcasts to {shape}; got {tuple(allowed.shape)}"
             ) from None
+
+    def _call(self, *at: Tensor) -> Any:
+        """Call the predicate; its own errors name the mask."""
+        if torch.compiler.is_compiling():
+            return self(*at)
+        try:
+            return self(*at)
+        except (TypeError, RuntimeError) as error:
+            raise TypeError(
+                f"the predicate of {self} must be a function of tensors (b, "
+                "h, q_idx, kv_idx), combined with &, |, ~ and comparisons, "
+                f"without if, and, or; got {type(error).__name__}: {error}"
+            ) from error
 
     def bias(
         self,
@@ -310,7 +354,7 @@ class Mask:
             if size is not None:
                 arguments.count(name, size)
         arguments.count("block_size", block_size)
-        self.extent.check(self, q_len, kv_len, batch or 1, q_offset)
+        self.extent.check(self, q_len, kv_len, batch, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(
             lambda b, h, q_idx, kv_idx: shifted(b, h, q_idx, kv_idx),

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.api import Registry, attention
 from attn.api import registry as default_registry
 from attn.cache import Cache
@@ -32,19 +33,25 @@ class MultiHeadAttention(nn.Module):
     (GQA). Inputs have the batch first; there is no ``batch_first``.
 
     The state dicts of ``torch.nn.MultiheadAttention`` and of the building
-    block in PyTorch's tutorial load as they are, packed or not.
+    block in PyTorch's tutorial load as they are, packed or not. Its masks do
+    not: a boolean ``attn_mask`` is True there where a token may **not**
+    attend, here where it may, and no check can tell. ``key_padding_mask`` is
+    True at padding in both.
 
     Args:
         embed_dim: size of the query and of the output, ``E``.
-        num_heads, num_kv_heads: ``H``, and ``Hkv``; ``H`` when None.
+        num_heads: ``H``.
+        num_kv_heads: ``Hkv``; ``H`` when None.
         head_dim: size of a query and key head, ``D``; ``E / H`` when None.
         value_dim: size of a value head, ``Dv``; ``D`` when None.
-        kdim, vdim: sizes of the key and value inputs; ``E`` when None.
+        kdim: size of the key inputs; ``E`` when None.
+        vdim: size of the value inputs; ``E`` when None.
         bias: of the query, key and value projections.
         out_bias: of the output projection; as ``bias`` when None.
         dropout: of the attention weights, in training only.
         packed: keep the three projections in one matrix.
-        qk_norm, norm_eps: normalise query and key heads, before RoPE (Qwen3).
+        qk_norm: normalise query and key heads, before RoPE (Qwen3).
+        norm_eps: epsilon of that norm.
         sinks: learn a logit for each head that takes weight and gives no
             value (gpt-oss).
         gate: multiply each element of the heads' outputs by a sigmoid of
@@ -81,6 +88,7 @@ class MultiHeadAttention(nn.Module):
     2025 (gate).
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -164,6 +172,7 @@ class MultiHeadAttention(nn.Module):
             self.k_norm = RMSNorm(self.head_dim, norm_eps).to(like)
         self.register_load_state_dict_pre_hook(remap_state_dict)
 
+    @arguments.named()
     def forward(
         self,
         query: Tensor,

@@ -37,7 +37,8 @@ class TransformerBlock(nn.Module):
     ======== ===================================================
 
     Args:
-        embed_dim, num_heads: ``E`` and ``H``.
+        embed_dim: ``E``.
+        num_heads: ``H``.
         norm_order: a row of the table.
         norm, norm_eps: ``"layer"`` or ``"rms"``, and its epsilon (its own
             when None); or what makes a norm for ``E``.

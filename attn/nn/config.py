@@ -24,8 +24,10 @@ class TransformerConfig:
     order, or one that sees the future, would train and be wrong.
 
     Args:
-        vocab_size, embed_dim, num_layers, num_heads: ``V``, ``E``, the
-            number of blocks, ``H``.
+        vocab_size: ``V``.
+        embed_dim: ``E``.
+        num_layers: number of blocks.
+        num_heads: ``H``.
         positions: ``"rope"``, ``"learned"`` (needs ``max_positions``),
             ``"sinusoidal"``, ``"alibi"`` or ``"none"``; or an object, of
             which each model gets a copy: ``Rope(D, base=5e5)``,
@@ -35,8 +37,9 @@ class TransformerConfig:
         is_causal: True for a decoder, which predicts; False for an encoder.
         max_positions: the number of ``"learned"`` positions; the others
             have no limit and do not use it.
-        num_kv_heads, head_dim, value_dim: ``Hkv``, ``D``, ``Dv``; ``H``,
-            ``E / H`` and ``D`` when None.
+        num_kv_heads: ``Hkv``; ``H`` when None.
+        head_dim: ``D``; ``E / H`` when None.
+        value_dim: ``Dv``; ``D`` when None.
         attention: the implementation of every ``MultiHeadAttention``;
             ``"linear"`` or ``"gated_delta"``, or a class in its place, as in
             ``TransformerBlock``. A sequence has one for each layer, for a
@@ -48,12 +51,14 @@ class TransformerConfig:
         bias: of the query, key and value projections.
         out_bias, ffn_bias: of the output projection and the feed-forward;
             as ``bias`` when None.
-        norm, norm_eps: ``"layer"`` or ``"rms"``, or a class; its epsilon.
+        norm: ``"layer"`` or ``"rms"``, or a class.
+        norm_eps: its epsilon.
         norm_order: ``"pre"``, ``"post"``, ``"sandwich"`` or ``"parallel"``,
             as in ``TransformerBlock``.
-        feed_forward, hidden_dim: ``"gelu"``, ``"gelu_tanh"``, ``"relu"``,
-            ``"silu"``; with a gate ``"swiglu"``, ``"geglu"``,
-            ``"geglu_tanh"``, ``"reglu"``; ``"none"``; or a class.
+        feed_forward: ``"gelu"``, ``"gelu_tanh"``, ``"relu"``, ``"silu"``; with
+            a gate ``"swiglu"``, ``"geglu"``, ``"geglu_tanh"``, ``"reglu"``;
+            ``"none"``; or a class.
+        hidden_dim: of the feed-forward; its own default when None.
         self_attention, cross_attention, memory_norm: what a block attends
             to, the tokens or a memory, as in ``TransformerBlock``.
         segments: number of learned segment vectors (BERT's token types).

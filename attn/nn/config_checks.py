@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,40 +25,14 @@ _REQUIRED = {
         "encoder; got nothing"
     ),
 }
-#: What other libraries, or a layer here, call a field.
-_ALIASES = {
-    "alibi": "positions",
-    "activation": "feed_forward",
-    "d_model": "embed_dim",
-    "hidden_act": "feed_forward",
-    "hidden_size": "embed_dim",
-    "impl": "attention",
-    "intermediate_size": "hidden_dim",
-    "max_position_embeddings": "max_positions",
-    "n_embd": "embed_dim",
-    "n_head": "num_heads",
-    "n_layer": "num_layers",
-    "n_positions": "max_positions",
-    "norm_layer": "norm",
-    "num_attention_heads": "num_heads",
-    "num_hidden_layers": "num_layers",
-    "num_key_value_heads": "num_kv_heads",
-    "parallel": "norm_order",
-    "rope": "positions",
-    "sliding_window": "window",
-    "tie_word_embeddings": "tied",
-}
 
 
 def names(given: Mapping[str, Any], known: list[str]) -> None:
     """Refuse unknown fields, suggesting one, and those left out."""
     for name in given.keys() - set(known):
-        near = difflib.get_close_matches(name, known, 1)
-        near = [_ALIASES[name]] if name in _ALIASES else near
-        way_out = f": use {near[0]}" if near else ""
         raise TypeError(
             "TransformerConfig must be given its own fields; got "
-            f"{name!r}{way_out}"
+            f"{name!r}{arguments.suggestion(name, known)}"
         )
     for name, message in _REQUIRED.items():
         if given and name not in given:  # a copy is made of nothing at all

@@ -20,6 +20,7 @@ from attn.nn.sampling import (
 
 
 @torch.no_grad()
+@arguments.named()
 def generate(
     model: Any,
     ids: Tensor,

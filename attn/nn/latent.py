@@ -43,7 +43,8 @@ class LatentAttention(nn.Module):
     ``TransformerConfig``, and ``generate`` makes their caches.
 
     Args:
-        embed_dim, num_heads: ``E`` and ``H``.
+        embed_dim: ``E``.
+        num_heads: ``H``.
         q_lora_rank: width of the latent that queries are made of; None to
             project them directly (DeepSeek-V2-Lite).
         kv_lora_rank: width of the latent that is cached, ``R``.
@@ -92,6 +93,7 @@ class LatentAttention(nn.Module):
     # What the module shares with MultiHeadAttention, for call_options.
     alibi, window, softcap = False, None, None
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -176,6 +178,7 @@ class LatentAttention(nn.Module):
         """Return an empty cache of the kind that the layer writes to."""
         return LatentCache()
 
+    @arguments.named()
     def forward(
         self,
         x: Tensor,

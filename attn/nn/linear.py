@@ -30,7 +30,8 @@ class LinearAttention(StateLayer):
     """Linear attention with its projections.
 
     Args:
-        embed_dim, num_heads: ``E`` and ``H``.
+        embed_dim: ``E``.
+        num_heads: ``H``.
         head_dim: of queries and keys, ``D``; ``E / H`` when None.
         value_dim: ``Dv``; ``D`` when None.
         feature_map, normalize: as in ``attn.linear_attention``.
@@ -55,6 +56,7 @@ class LinearAttention(StateLayer):
     Source: Katharopoulos et al. 2020, "Transformers are RNNs".
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -151,7 +153,8 @@ class GatedDeltaNet(StateLayer):
     ``OlmoHybridGatedDeltaNet`` load as they are.
 
     Args:
-        embed_dim, num_heads: ``E``, and query and key heads.
+        embed_dim: ``E``.
+        num_heads: query and key heads.
         head_dim: of queries and keys, ``D``; ``E / num_heads`` when None.
         num_value_heads: ``H``, a multiple of ``num_heads``, which share the
             key heads; ``num_heads`` when None.
@@ -180,6 +183,7 @@ class GatedDeltaNet(StateLayer):
     al. 2024 (negative eigenvalues); transformers ``qwen3_next``.
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,

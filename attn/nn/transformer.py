@@ -96,6 +96,7 @@ class Transformer(nn.Module):
         """Return the configuration as plain JSON; weights are no part."""
         return self.config.to_dict()
 
+    @arguments.named()
     def forward(
         self,
         ids: Tensor | None = None,
@@ -243,6 +244,7 @@ class Transformer(nn.Module):
         x = x if self.embed_norm is None else self.embed_norm(x)
         return self.dropout(x)
 
+    @arguments.named(of=forward)
     def loss(self, ids: Tensor, **inputs: Any) -> Tensor:
         """Return the mean cross-entropy of each next token, in nats.
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import PagePool
 from attn.nn import MultiHeadAttention, Transformer
 from attn.nn.generation import evaluating
@@ -37,7 +38,8 @@ class Engine:
 
     Args:
         model: a causal ``attn.Transformer`` with a head.
-        num_pages, page_size: of the pool; a page is one in every layer.
+        num_pages: of the pool; a page is one in every layer.
+        page_size: tokens in a page.
         enable_prefix_caching: share the pages of equal beginnings.
         options: of the ``Scheduler``.
 
@@ -66,6 +68,7 @@ class Engine:
     Source: vLLM ``LLMEngine`` (``add_request``, ``step``).
     """
 
+    @arguments.named(of=Scheduler.__init__)
     def __init__(
         self,
         model: Transformer,

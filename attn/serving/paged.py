@@ -10,6 +10,7 @@ from attn.api import attention
 from attn.functional import merge_states
 
 
+@arguments.named()
 def paged_attention(
     query: Tensor,
     key_pages: Tensor,

@@ -83,6 +83,7 @@ class Scheduler:
     request is admitted as soon as the tokens of one step fit.
     """
 
+    @arguments.named()
     def __init__(
         self,
         pool: PageAllocator,

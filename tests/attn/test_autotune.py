@@ -107,7 +107,7 @@ def test_gradients_count_where_they_are_asked_for(own, clock):
     wants = Q.clone().requires_grad_()
     api.autotune(wants, K, V, **SAID, registry=own)
     api.autotune(wants, K, V, **SAID, return_lse=True, registry=own)
-    assert len(asked) == 4, "twice for each"
+    assert len(asked) == 6, "each: compared once, and timed twice"
     assert wants.grad is None, "the learner's own is left alone"
 
 
@@ -128,12 +128,48 @@ def test_who_fails_is_warned_of_and_not_taken(own, clock):
     assert found.selected == "broken", "nobody else is there"
 
 
+LIARS = {
+    "its out differs by 0.64 from": lambda out: 0 * out,
+    "its out differs by inf": lambda out: out + torch.inf,
+    "its out differs by nan": lambda out: out * torch.nan,
+    "its out differs by 0.00": lambda out: torch.cat(
+        [out[..., :-1, :], 1.01 * out[..., -1:, :]], -2
+    ),
+    "its gradient of query differs": lambda out: 3 * out - 2 * out.detach(),
+    "must return a tensor; got NoneType": lambda out: None,
+}
+
+
+@pytest.mark.parametrize("says", LIARS)
+def test_who_is_wrong_is_warned_of_and_not_taken(own, clock, says):
+    @own.register("liar")
+    def liar(*tensors, **options):
+        return LIARS[says](attn.grouped_attention(*tensors, **options))
+
+    said, _ = clock
+    said |= {"liar": 0.5, "right": 2.0}
+    q = Q.clone().requires_grad_()
+    with pytest.warns(UserWarning, match=f"^liar .*{says}"):
+        found = api.autotune(q, K, V, **SAID, dropout_p=0.1, registry=own)
+    assert found.selected == "right"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_who_is_right_is_not_warned_of(monkeypatch, clock, dtype):
+    monkeypatch.setattr(api.registry, "seconds", {})
+    for factor in (1.0, 30.0):  # gradients that cancel
+        q, k, v = (x.to(dtype).requires_grad_() for x in (Q * factor, K, V))
+        for said in ({"return_lse": True}, {"sinks": torch.zeros(4)}, {}):
+            api.autotune(q, k, v, **SAID, **said)
+
+
 def test_who_cannot_or_should_not_is_not_tried(own, clock):
     _, ran = clock
     own.register(
         "cannot", unsupported_reasons=lambda call: ["it is Saturday"]
-    )(print)
-    own.register("never", tunable=False)(print)
+    )(attn.grouped_attention)
+    own.register("never", tunable=False)(attn.grouped_attention)
     found = api.autotune(Q, K, V, **SAID, registry=own)
     assert {*ran} == {"right"}
     assert found["cannot"] == ["it is Saturday"]

@@ -40,35 +40,6 @@ def test_a_field_without_a_default_must_be_given(name):
 
 
 @pytest.mark.parametrize(
-    "wrong,suggested",
-    (
-        ("num_head", "num_heads"),
-        ("norm_orders", "norm_order"),
-        ("rope", "positions"),
-        ("alibi", "positions"),
-        ("norm_layer", "norm"),
-        ("hidden_size", "embed_dim"),
-        ("num_key_value_heads", "num_kv_heads"),
-        ("sliding_window", "window"),
-    ),
-)
-def test_an_unknown_field_is_refused_and_the_nearest_is_named(
-    wrong, suggested
-):
-    with pytest.raises(TypeError, match=f"'{wrong}': use {suggested}$"):
-        config(**{wrong: True})
-
-
-def test_every_suggestion_is_a_field():
-    names = {f.name for f in dataclasses.fields(TransformerConfig)}
-    aliases = attn.nn.config_checks._ALIASES
-    assert set(aliases.values()) <= names
-    assert not set(aliases) & names
-    with pytest.raises(TypeError, match="got 'zzz'$"):
-        config(zzz=1)
-
-
-@pytest.mark.parametrize(
     "fields,error,says",
     (
         ({"positions": True}, TypeError, r"positions .*Rope\(4\); got True"),

@@ -39,7 +39,12 @@ TYPE_ERRORS = {
     "predicate must be a function .*; got Tensor": (
         lambda: attn.Mask(mask_of(3, 3))
     ),
-    "&.*'Mask'": lambda: attn.causal() & mask_of(3, 3),
+    "the predicate of Mask.* must .*; got TypeError: .* takes 2": (
+        lambda: attn.Mask(lambda q, k: q >= k).dense(3)
+    ),
+    "the predicate of Mask.*without if, and, or; got RuntimeError: Boolean": (
+        lambda: attn.Mask(lambda b, h, q, k: q > k and k > 1).dense(3)
+    ),
     "q must be an int; got 1.0": lambda: attn.causal().shift(q=1.0),
     "dtype must be floating; got torch.int64": (
         lambda: attn.causal().bias(torch.int64, 3)
@@ -64,6 +69,9 @@ TYPE_ERRORS = {
     ),
 }
 VALUE_ERRORS = {
+    r"one for each batch row, 1; got 2: pass batch=2; plot.mask draws one": (
+        lambda: PADDING.dense(3)
+    ),
     "left must be an int, at least 0; got -1": lambda: attn.window(-1),
     "size must be an int, at least 1; got 0": lambda: attn.sliding_window(0),
     "length must be an int, at least 0; got -2": lambda: attn.prefix(-2),
@@ -104,6 +112,36 @@ VALUE_ERRORS = {
         lambda: attn.attention_loops(*[x(2, 4, 3, 8)] * 3)
     ),
 }
+
+
+CAUSAL, ONES = attn.causal(), mask_of(3, 3)
+COMBINED = {
+    r"causal\(\) must be combined with &, \| and ~; got and, or, not": (
+        lambda: CAUSAL and PADDING,
+        lambda: not CAUSAL,
+        lambda: all([CAUSAL]),
+        lambda: [*CAUSAL],
+        lambda: 3 in CAUSAL,
+    ),
+    "& must be a Mask; got Tensor: mask.dense": (
+        lambda: CAUSAL & ONES,
+        lambda: ONES & CAUSAL,
+    ),
+    r"\| must be a Mask; got ndarray: mask.dense.* attn.padding": (
+        lambda: CAUSAL | ONES.numpy(),
+        lambda: ONES.numpy() | CAUSAL,
+    ),
+    "& must be a Mask; got function: attn.Mask.function. is one": (
+        lambda: CAUSAL & CAUSAL.predicate,
+    ),
+}
+
+
+@pytest.mark.parametrize("says", COMBINED)
+def test_what_would_drop_a_mask_names_the_operators(says):
+    for call in COMBINED[says]:
+        with pytest.raises(TypeError, match=says):
+            call()
 
 
 @pytest.mark.parametrize("message", TYPE_ERRORS | VALUE_ERRORS)

@@ -80,6 +80,26 @@ def test_the_examples_run(path, tmp_path, monkeypatch):
     assert "".join(failures) == ""
 
 
+COMING_FROM = PAGES.parent / "coming-from.md"
+
+
+def test_the_code_of_the_page_for_users_of_other_libraries_runs():
+    text = COMING_FROM.read_text("utf-8")
+    blocks = re.findall("^```python\n(.*?)^```", text, re.M | re.S)
+    assert len(blocks) == text.count("```python") > 9
+    if not runs(text):
+        pytest.skip("needs triton, and no GPU")
+    names = {"torch": torch, "attn": attn}
+    test = doctest.DocTestParser().get_doctest(
+        "\n".join(blocks), names, COMING_FROM.name, None, 0
+    )
+    failures: list[str] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        doctest.DocTestRunner().run(test, out=failures.append)
+    assert "".join(failures) == ""
+
+
 def test_a_wrong_example_fails(monkeypatch, tmp_path):
     wrong = "Return it.\n\nExample:\n    >>> attn.softmax(torch.zeros(1))\n"
     monkeypatch.setattr(attn.softmax, "__doc__", f"{wrong}    tensor([2.])\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 import attn
 from attn import api
@@ -156,7 +157,7 @@ def test_extra_keywords_reach_who_declares_them_and_nobody_else(own):
             )
     with pytest.raises(
         TypeError,
-        match="unexpected keyword argument: is_casual; no implementation",
+        match=r"^attention\(\) got .*'is_casual': use is_causal",
     ):
         attn.attention(Q, K, V, is_casual=True, enable_gqa=True)
 
@@ -194,7 +195,58 @@ def test_a_parent_may_be_empty_at_first():
     assert list(child) == ["mine"] and "mine" in child
 
 
+def returns(result, **options):
+    return lambda query, *others, **given: result(query), options
+
+
+WRONG = {
+    "unsupported_reasons of mine must return a list .*; got 'no'": returns(
+        Tensor.clone, unsupported_reasons=lambda call: "no"
+    ),
+    "deprioritized of mine must return a sentence .*; got False": returns(
+        Tensor.clone, deprioritized=lambda call: False
+    ),
+    "mine must return a tensor; got NoneType": returns(lambda query: None),
+    "return out in torch.float32 on cpu; got torch.float64": returns(
+        Tensor.double
+    ),
+    r"L, Dv\) = .2, 4, 5, 8.; got .2, 5, 4, 8.": returns(
+        lambda query: query.transpose(1, 2)
+    ),
+    r"mine must return \(out, lse\) with return_lse; got Tensor": returns(
+        Tensor.clone
+    ),
+    r"return lse of shape .* = \(2, 4, 5\); got \(2, 4, 5, 8\)": returns(
+        lambda query: (query, query)
+    ),
+    "return_lse is given: its function declares none": (
+        by_hand,
+        {"mask": "bool"},
+    ),
+    "mine must declare .*; got a function without .*dropout_p, .*window": (
+        lambda query, key, value, attn_mask, is_causal: query,
+        {},
+    ),
+    "function must have a signature; got <built-in": (
+        torch.nn.functional.scaled_dot_product_attention,
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("says", WRONG)
+def test_what_a_function_of_yours_answers_is_checked(own, says):
+    function, options = WRONG[says]
+    said = {"enable_gqa": True, "registry": own, "return_lse": "lse" in says}
+    with pytest.raises((TypeError, ValueError), match=says):
+        own.register("mine", **options)(function)
+        api.explain(Q, K, V, **said)
+        attn.attention(Q, K, V, impl="mine", **said)
+
+
 def test_names_and_masks_are_checked(own):
+    with pytest.raises(TypeError, match=r"name must be .*@register\("):
+        own.register(by_hand)
     own.register("mine")(attn.scaled_dot_product_attention)
     for name in ("mine", "auto"):
         with pytest.raises(ValueError, match="name must be new"):

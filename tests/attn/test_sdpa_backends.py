@@ -173,7 +173,7 @@ def test_all_reasons_are_listed_not_only_the_first():
         ("sinks", {"sinks": torch.zeros(4)}),
         ("window", {"window": (1, 0), "q_offset": 2}),
         ("q_offset", {"is_causal": True, "q_offset": 2}),
-        ("causal()", {"attn_mask": attn.causal(), "q_offset": 0}),
+        ("attn_mask", {"attn_mask": attn.causal(), "q_offset": 0}),
         ("return_lse", {"return_lse": True}),
     ),
 )

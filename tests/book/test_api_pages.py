@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import pydoc
 import re
 
 import pytest
@@ -46,6 +48,25 @@ def test_a_table_and_entries_have_every_public_name_in_its_order(book, page):
         assert {link[1:] for link in links} <= {*entries}
         every = importlib.import_module(path).__all__
         assert {f"{path}.{name}" for name in every} <= {*entries}
+
+
+@pytest.mark.parametrize("page", ROOMS)
+def test_an_entry_has_its_first_argument_and_describes_each_once(book, page):
+    own = tuple(x.__doc__[:15] for x in (bool, dict, float, int, str, tuple))
+    for entry in soup(book / f"{page}.html").select("article dt.sig[id]"):
+        thing, about = pydoc.locate(entry["id"]), entry.find_next_sibling("dd")
+        names = []
+        if inspect.isfunction(thing):
+            names = [*inspect.signature(thing).parameters]
+            names = names[1:] if names[:1] == ["self"] else names
+        assert not names or names[0] in entry.get_text(), entry["id"]
+        assert not about.get_text().strip().startswith(own), entry["id"]
+        rows = [
+            x.get_text() for x in about.select(":scope > dl > dd > ul > li")
+        ]
+        said = [x.partition(" – ")[2] or x for x in rows]
+        long = [x for x in said if "as in" not in x and len(x) > 9]
+        assert len({*long}) == len(long), (entry["id"], said)
 
 
 def test_the_overview_has_a_card_for_each_page_with_three_calls(book):

@@ -1,0 +1,85 @@
+"""An unknown keyword is answered by the function that was called."""
+
+from __future__ import annotations
+
+import importlib
+from operator import attrgetter
+
+import pytest
+import torch
+
+import attn
+from tests.attn.test_examples import MODULES
+
+FUNCTIONS = {
+    f"{path}.{name}": function
+    for path in MODULES
+    for name in getattr(importlib.import_module(path), "__all__", ())
+    if callable(function := getattr(importlib.import_module(path), name))
+}
+#: What these get is for another, which answers for it.
+PASS_ON = {
+    *("attention", "AttentionOptions", "BidirectionalLlamaConfig", "Rope"),
+    *("StateLayer", "Transformer", "TransformerBlock", "gpt2_small"),
+    *("llama_style", "model_attention", "peak_bytes", "rope_frequencies"),
+    "traffic",
+}
+CALL = (
+    "causal=is_causal is_casual=is_causal softmax_scale=scale mask=attn_mask"
+)
+MEANT = {
+    "attention": f"{CALL} window_size=window backend=impl dropout=dropout_p",
+    "api.explain": CALL,
+    "api.autotune": CALL,
+    "attention_weights": CALL,
+    "scaled_dot_product_attention": f"{CALL} return_softmax_lse=return_lse",
+    "tiled_attention": CALL,
+    "generate": "do_sample=temperature eos_token_id=eos input_ids=ids",
+    "serving.Engine": "max_batch_size=max_num_seqs",
+    "MultiHeadAttention": "n_head=num_heads dropout_p=dropout batch_first=",
+    "MultiHeadAttention.forward": "causal=is_causal past_key_value=cache",
+    "Transformer.forward": "key_padding_mask=attention_mask",
+    "kernels.varlen_attention": "cu_seqlens=cu_seqlens_q",
+    "TransformerConfig": (
+        "num_head=num_heads rope=positions norm_layer=norm alibi=positions "
+        "hidden_size=embed_dim sliding_window=window"
+    ),
+}
+
+
+def test_every_public_function_names_itself_and_the_keyword():
+    wrong = {}
+    for name, function in FUNCTIONS.items():
+        if name.rpartition(".")[2] in PASS_ON:
+            continue
+        with pytest.raises(TypeError) as info:
+            function(zzz=1)
+        kinds = getattr(function, "__mro__", (function,))
+        names = ("Registry.", *(x.__name__ for x in kinds))
+        text = str(info.value)
+        if not text.startswith(names) or not (
+            text.endswith(("argument 'zzz'", "own fields; got 'zzz'"))
+            or "takes no arguments" in text
+        ):
+            wrong[name] = text
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_the_name_that_was_probably_meant_is_suggested(name):
+    function, short = attrgetter(name)(attn), name.rpartition(".")[2]
+    x = [torch.zeros(1, 2, 3, 4)] * 3 if name == "attention" else []
+    for pair in MEANT[name].split():
+        keyword, meant = pair.split("=")
+        way_out = f"use {meant}" if meant else "inputs have the batch first"
+        says = rf"{short}\b.* got .*'{keyword}': {way_out}(\W|$)"
+        with pytest.raises(TypeError, match=says):
+            function(*x, **{keyword: True})
+
+
+def test_a_function_of_any_keyword_is_not_taken_for_one_that_declares_it():
+    own = attn.api.Registry(parent=attn.api.registry)
+    own.register("any")(lambda query, *others, **options: query)
+    x = torch.zeros(1, 2, 3, 4)
+    with pytest.raises(TypeError, match=r"^attention\(\) .*: use is_causal"):
+        attn.attention(x, x, x, registry=own, causal=True)
