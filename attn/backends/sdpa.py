@@ -39,6 +39,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         )
     if inputs.is_forward_mode:
         reasons.append("a forward-mode gradient: PyTorch's kernels have none")
+    if inputs.is_second_order:
+        reasons.append("a gradient of a gradient: PyTorch's kernels have none")
     if 0 in (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape):
         reasons.append("a tensor is empty: torch's answer is not always 0")
     return reasons
