@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 _MODES = torch._C._TorchDispatchModeKey
+_SHAPE_ONLY = ("a meta tensor", "a fake tensor")
 
 
 def in_graph() -> bool:
@@ -55,6 +56,11 @@ def require_values(reason: str, **tensors: Tensor) -> None:
             raise ValueError(f"{name} must have values, {reason}; got {kind}")
 
 
+def is_shape_only(x: Tensor) -> bool:
+    """Return whether a result has no values either, whatever they were."""
+    return _kind_without_values(x) in _SHAPE_ONLY
+
+
 def _kind_without_values(x: Tensor) -> str:
     """Return what a tensor is instead; empty where it has values."""
     while _functorch.is_functorch_wrapped_tensor(x):
@@ -62,9 +68,9 @@ def _kind_without_values(x: Tensor) -> str:
             return "a tensor inside torch.vmap"
         x = _functorch.get_unwrapped(x)
     if x.is_meta:
-        return "a meta tensor"
+        return _SHAPE_ONLY[0]
     if isinstance(x, FakeTensor) or torch._C._get_dispatch_mode(_MODES.FAKE):
-        return "a fake tensor"
+        return _SHAPE_ONLY[1]
     recorded = torch._C._get_dispatch_mode(_MODES.PROXY)
     return "" if recorded is None else "a tensor that make_fx records"
 

@@ -305,9 +305,9 @@ def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
     A slope is the derivative by ``q @ k``. A fully masked tile is None.
     """
     allowed = inputs.mask_tile(rows, columns)
-    if allowed is not None:
-        if tracing.has_values(allowed) and not allowed.any():
-            return None
+    known = allowed is not None and tracing.has_values(allowed)
+    if known and not allowed.any():
+        return None
     q, k = (
         x[..., at, :].to(inputs.compute_dtype)
         for x, at in ((inputs.query, rows), (inputs.key, columns))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.functional import validation
 from attn.linear import scan
 from attn.linear.packed import check_packed, each_text
@@ -126,7 +126,7 @@ def _log_decay(g: Tensor, query: Tensor, tokens: tuple[int, ...]) -> Tensor:
     """Return the log decays with an axis of channels, ``(..., H, L, X)``."""
     H, D = tokens[-2], query.shape[-1]
     _like("g", g, query, [(H,), tokens, (*tokens, D)])
-    if not torch.compiler.is_compiling() and bool((g > 0).any()):
+    if tracing.has_values(g) and bool((g > 0).any()):
         raise ValueError(
             "g must be the log of a decay, at most 0; got "
             f"{float(g.max()):.2g}: pass decay.log() for factors from 0 to 1"

@@ -152,7 +152,8 @@ def last_tokens(seen: Tensor, real: Tensor, before: int) -> Tensor:
         before: ``K - 1``, of a convolution.
     """
     count = real.sum(-1)
-    return ragged.take(seen[:, None], count, count * 0 + before)[:, 0]
+    lengths = count * 0 + before
+    return ragged.take(seen[:, None], count, lengths, before)[:, 0]
 
 
 def _take(x: Tensor, order: Tensor) -> Tensor:

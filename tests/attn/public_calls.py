@@ -201,17 +201,18 @@ class Call(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         """Compute the call; return all tensors of its result, in order."""
-        return [*_tensors(self.function(**self.given))]
+        device = [x.device for x in self.given.values() if torch.is_tensor(x)]
+        return [*_tensors(self.function(**self.given), device[0])]
 
 
-def _tensors(result: Any) -> Iterator[Tensor]:
+def _tensors(result: Any, device: torch.device) -> Iterator[Tensor]:
     if isinstance(result, Tensor):
         yield result
     elif isinstance(result, attn.Mask):
-        yield result.dense(5, 7, batch=2, q_offset=0)
+        yield result.dense(5, 7, batch=2, device=device)
     elif isinstance(result, tuple | list):
         for part in result:
-            yield from _tensors(part)
+            yield from _tensors(part, device)
 
 
 class Steps(nn.Module):
