@@ -25,6 +25,22 @@ def in_graph() -> bool:
     return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
 
+def is_any_size(size: int) -> bool:
+    """Return whether a size stands for others, in a graph."""
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
+        return True
+    return torch.compiler.is_compiling() and isinstance(size, torch.SymInt)
+
+
+def has_zero(*sizes: int) -> bool:
+    """Return whether a size is 0, or in a graph, is known to be."""
+    if not torch.compiler.is_compiling():
+        return 0 in sizes
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return any(guard_or_false(size == 0) for size in sizes)
+
+
 def in_functorch() -> bool:
     """Return whether a transform of ``torch.func`` is active."""
     return _functorch.peek_interpreter_stack() is not None
