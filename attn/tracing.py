@@ -29,7 +29,11 @@ def is_any_size(size: int) -> bool:
     """Return whether a size stands for others, in a graph."""
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
         return True
-    return torch.compiler.is_compiling() and isinstance(size, torch.SymInt)
+    if not torch.compiler.is_compiling():
+        return False
+    from torch.fx.experimental.symbolic_shapes import has_static_value
+
+    return not has_static_value(size)
 
 
 def has_zero(*sizes: int) -> bool:

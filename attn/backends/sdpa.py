@@ -121,6 +121,9 @@ def torch_mask(
     ``causal_flag`` allows ``is_causal``, where it says the same.
     """
     mask = inputs.attn_mask
+    if mask is not None and torch.compiler.is_exporting():
+        # torch compares an axis of 1 with a batch that is known at run time.
+        mask = mask.expand(inputs.scores_shape)
     if mask is not None and inputs.query.dtype == torch.float64:
         # torch 2.13 adds a float32 mask to half of the float64 scores, as
         # soon as the keys fill a register: 8 with AVX2, 16 with AVX-512.

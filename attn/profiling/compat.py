@@ -45,13 +45,29 @@ PRIVATE = {
         "JITFunction.__call__": "f58ccbb4bf44",
         "JITFunction.run": "3293f3bc9eab",
     },
+    # attn.tracing has these, for rooms that import none.
     "torch.autograd.forward_ad": {"_current_level": "int"},
+    "torch._functorch.pyfunctorch": {
+        "temporarily_pop_interpreter_stack": "feb1cdf109e2",
+    },
+    "torch._C._functorch": dict.fromkeys(
+        (
+            "get_interpreter_stack",
+            "get_unwrapped",
+            "is_batchedtensor",
+            "is_functorch_wrapped_tensor",
+            "maybe_get_level",
+            "peek_interpreter_stack",
+        ),
+        "builtin_function_or_method",
+    ),
     "torch.utils._python_dispatch": {
         "_disable_current_modes": "bdb1a45e8729",
     },
     "torch._inductor.cpp_builder": {"get_cpp_compiler": "470c2ee05568"},
     "torch._functorch.config": {"donated_buffer": "bool"},
     "torch._C": {
+        "_get_dispatch_mode": "builtin_function_or_method",
         "_get_deterministic_algorithms": "builtin_function_or_method",
         "_get_deterministic_algorithms_warn_only": (
             "builtin_function_or_method"

@@ -218,7 +218,7 @@ STATE_LAYERS = [
 
 
 @pytest.mark.parametrize(
-    "build", exhaustive_but(STATE_LAYERS[::4], STATE_LAYERS)
+    "build", exhaustive_but(STATE_LAYERS[:1], STATE_LAYERS)
 )
 def test_a_state_layer_exports_and_compiles_for_any_length(build):
     layer = build().eval()
@@ -249,11 +249,9 @@ class Chosen(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    "build", (*MODULES.values(), STATE_LAYERS[0], STATE_LAYERS[3])
+    "build", [x for x in MODULES.values() if x is not PaddedModel]
 )
 def test_an_exported_batch_may_be_known_only_at_run_time(build):
-    if build is PaddedModel:
-        pytest.skip("padding reads a batch of its own")
     module, (x,) = Chosen(build()).eval(), tokens(4, 6)
     example = x, torch.tensor([True, False, True, True])
     program = torch.export.export(module, example, strict=False)
