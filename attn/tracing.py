@@ -47,6 +47,8 @@ def has_zero(*sizes: int) -> bool:
 
 def in_functorch() -> bool:
     """Return whether a transform of ``torch.func`` is active."""
+    if torch.compiler.is_compiling():
+        return bool(_levels())
     return _functorch.peek_interpreter_stack() is not None
 
 

@@ -1,8 +1,9 @@
 """Private parts of PyTorch and Triton that ``attn`` replaces or calls.
 
-They may change with any version, so all of them are here, and ``PRIVATE``
-names each, with the digest of the source that was read. A test fails when the
-installed source is another: read it, then change what is here.
+They may change with any version, so all of them are here, but for a few in
+``attn.tracing``, and ``PRIVATE`` names each, with the digest of the source
+that was read. A test fails when the installed source is another: read it,
+then change what is here.
 """
 
 from __future__ import annotations
