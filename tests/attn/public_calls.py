@@ -100,9 +100,9 @@ masks.prefix | length:[2,3]
 masks.top_k | scores:BLS k=3 q_offset:[2,1]
 masks.top_k_blocks | query:BHLD key:BKSD block_size=2 k=2 q_offset=2
 nn.MultiHeadAttention | query:BLE | attn.MultiHeadAttention(E, H)
-nn.MultiHeadAttention: options | query:BLE key_padding_mask:BL need_weights=True
-  | attn.MultiHeadAttention(E, H, K, value_dim=V, rope=attn.Rope(4), sinks=True,
-  qk_norm=True, gate=True, softcap=5.0, is_causal=True)
+nn.MultiHeadAttention: options | query:BLE key_padding_mask:BL
+  need_weights=True | attn.MultiHeadAttention(E, H, K, value_dim=V, sinks=True,
+  rope=attn.Rope(4), qk_norm=True, gate=True, softcap=5.0, is_causal=True)
 nn.MultiHeadAttention: alibi | query:BLE attn_mask:LL |
   attn.MultiHeadAttention(E, H, alibi=True)
 nn.MultiHeadAttention: a cache | query:BLE | Steps(
