@@ -305,8 +305,9 @@ def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
     A slope is the derivative by ``q @ k``. A fully masked tile is None.
     """
     allowed = inputs.mask_tile(rows, columns)
-    known = allowed is not None and tracing.has_values(allowed)
-    if known and not allowed.any():
+    if allowed is None or not tracing.has_values(allowed):
+        pass
+    elif not allowed.any():
         return None
     q, k = (
         x[..., at, :].to(inputs.compute_dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ class Inputs(NamedTuple):
         """Compute one of the three forms, each packed text on its own."""
         if mode == "parallel" or is_any_size(self.v.shape[2]):
             mode = "parallel"  # a loop in a graph is one for its length
-        form = {
+        form: Any = {
             "recurrent": scan.recurrent,
             "chunk": partial(scan.chunked, chunk_size=chunk_size),
             "parallel": scan.parallel,

@@ -75,11 +75,11 @@ def verify_greedy(
         Verified(nodes=[0, 2], tokens=[5, 7])
     """
     tree = check_parents(parents)
-    reason = "which decide on the tokens"
-    tracing.require_values(reason, parents=tree, logits=logits)
     drafted = as_ids("tokens", tokens)
     shape = (len(tree), len(drafted))
     arguments.tensor("logits", logits, floating=True)
+    reason = "which decide on the tokens"
+    tracing.require_values(reason, parents=tree, logits=logits)
     fits = logits.dim() == 2 and (len(logits), len(logits)) == shape
     if not fits or not logits.shape[1]:
         raise ValueError(
@@ -87,7 +87,7 @@ def verify_greedy(
             f"parents; got {len(drafted)} tokens and logits of shape "
             f"{tuple(logits.shape)}"
         )
-    roots = tree.tolist().count(-1)
+    roots = int((tree == -1).sum())
     if roots != 1:
         raise ValueError(
             "parents must have one root, the last token of the text; got "
