@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.backends import (
     cpu_gqa,
     cpu_half,
@@ -92,10 +93,13 @@ def attention(
 
     Arguments and result are those of ``attn.scaled_dot_product_attention``,
     and those below. Under autocast, too, ``query``, ``key`` and ``value``
-    must have one dtype. ``torch.func.jvp`` and ``torch.func.hessian`` get a
-    backend with forward-mode gradients. PyTorch's fused kernels have no
-    second derivative of the backward pass: use ``impl="grouped"`` with
-    ``create_graph=True``.
+    must have one dtype. Transforms of ``torch.func``, nested too, get a
+    backend that has their derivatives. PyTorch's fused kernels have no second
+    derivative, and ``create_graph=True`` is not known before the backward
+    pass: there, use ``impl="grouped"``, or for a whole model
+    ``attn.api.use_impl("grouped")``. NaN or infinity in a masked value, and
+    in a masked key with a float mask, reaches the output, as in PyTorch:
+    0 times NaN is NaN. Fill padding before.
 
     Args:
         impl: one of ``implementations()``, which runs or raises with its
@@ -166,6 +170,8 @@ def _untiled(inputs: AttentionInputs) -> list[str]:
         reasons.append(f"dropout_p is {p}: it has no dropout")
     if inputs.is_forward_mode:
         reasons.append("a forward-mode gradient: it has none")
+    elif tracing.in_functorch():
+        reasons.append("a transform of torch.func: it takes none")
     return reasons + _unrecorded()
 
 

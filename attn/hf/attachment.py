@@ -53,7 +53,9 @@ def attach(
     transformers: one of zeros makes a decoder bidirectional. With
     ``output_attentions=True`` each layer computes its weights a second time,
     ``(B, H, L, S)``. ``cu_seq_lens_q`` and the other keywords of
-    FlashAttention keep packed sequences apart.
+    FlashAttention keep packed sequences apart. For second derivatives
+    (``create_graph=True``), which PyTorch's fused kernels do not have, attach
+    with ``impl="grouped"``.
 
     Args:
         model: loaded, or made from a config.

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from attn import tracing
+
 __all__ = ["TILES", "descriptor_reasons", "descriptors", "programs_at_a_time"]
 
 #: The constants that hold the rows and the columns of a tensor's tile.
@@ -34,8 +36,8 @@ def descriptor_reasons(**tensors: Tensor) -> list[str]:
                 f"{name} has the strides {x.stride()}: a tensor descriptor "
                 "needs 1 in the end, and multiples of 16 bytes"
             )
-        # A graph that is being traced has no addresses.
-        elif not torch.compiler.is_compiling() and x.data_ptr() % 16:
+        # Without values there is no address either.
+        elif tracing.has_values(x) and x.data_ptr() % 16:
             reasons.append(
                 f"{name} begins at an address that is no multiple of 16, "
                 "which a tensor descriptor needs"

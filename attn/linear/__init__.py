@@ -18,7 +18,9 @@ Kimi Delta Attention     ``gated_delta_rule``          ``g`` ``(B, H, L, D)``
 
 Each function computes three forms of one definition: ``"recurrent"``, token
 by token, as when a model writes; ``"parallel"``, all pairs of tokens at once;
-and ``"chunk"``, parallel inside a chunk and recurrent between chunks.
+and ``"chunk"``, parallel inside a chunk and recurrent between chunks. A graph
+that is compiled or exported for any length has the parallel form, whatever
+the mode: a loop is a graph of one length.
 """
 
 from attn.linear.attention import linear_attention

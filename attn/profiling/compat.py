@@ -1,8 +1,9 @@
 """Private parts of PyTorch and Triton that ``attn`` replaces or calls.
 
-They may change with any version, so all of them are here, and ``PRIVATE``
-names each, with the digest of the source that was read. A test fails when the
-installed source is another: read it, then change what is here.
+They may change with any version, so all of them are here, but for a few in
+``attn.tracing``, and ``PRIVATE`` names each, with the digest of the source
+that was read. A test fails when the installed source is another: read it,
+then change what is here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
-from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 
 #: Kernels of modules with this name run as they are written.
@@ -46,13 +46,29 @@ PRIVATE = {
         "JITFunction.__call__": "f58ccbb4bf44",
         "JITFunction.run": "3293f3bc9eab",
     },
+    # attn.tracing has these, for rooms that import none.
     "torch.autograd.forward_ad": {"_current_level": "int"},
+    "torch._functorch.pyfunctorch": {
+        "temporarily_pop_interpreter_stack": "feb1cdf109e2",
+    },
+    "torch._C._functorch": dict.fromkeys(
+        (
+            "get_interpreter_stack",
+            "get_unwrapped",
+            "is_batchedtensor",
+            "is_functorch_wrapped_tensor",
+            "maybe_get_level",
+            "peek_interpreter_stack",
+        ),
+        "builtin_function_or_method",
+    ),
     "torch.utils._python_dispatch": {
         "_disable_current_modes": "bdb1a45e8729",
     },
     "torch._inductor.cpp_builder": {"get_cpp_compiler": "470c2ee05568"},
     "torch._functorch.config": {"donated_buffer": "bool"},
     "torch._C": {
+        "_get_dispatch_mode": "builtin_function_or_method",
         "_get_deterministic_algorithms": "builtin_function_or_method",
         "_get_deterministic_algorithms_warn_only": (
             "builtin_function_or_method"
@@ -79,15 +95,6 @@ def digest(module: str, name: str) -> str:
     except TypeError:
         return type(found).__name__
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def in_forward_mode() -> bool:
-    """Return whether forward-mode gradients are computed, of any tensor.
-
-    To test each tensor takes a microsecond: thrice in each layer, for each
-    token.
-    """
-    return forward_ad._current_level >= 0
 
 
 class Access(NamedTuple):

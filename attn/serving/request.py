@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 
 
 @dataclass(eq=False)
@@ -95,6 +95,7 @@ def as_ids(name: str, ids: Sequence[int] | Tensor) -> list[int]:
                 f"{name} must be integers (L,), of one text; got {ids.dtype} "
                 f"of shape {tuple(ids.shape)}"
             )
+        tracing.require_values("which are tokens", **{name: ids})
         ids = ids.tolist()
     if not isinstance(ids, Sequence) or isinstance(ids, str):
         raise TypeError(

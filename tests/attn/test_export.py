@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import pytest
 import torch
+import torch._dynamo.testing
 
 import attn
 from attn import attention, causal, documents, padding, prefix, sliding_window
+from tests.marks import exhaustive_but
 
 # What depends on data must not fix the number of rows either.
 CALLS = {
@@ -60,8 +63,8 @@ class Call(torch.nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, query, key):
-        return self.function(query, key)
+    def forward(self, *tensors):
+        return self.function(*tensors)
 
 
 class PaddedModel(torch.nn.Module):
@@ -111,26 +114,131 @@ def test_an_exported_call_takes_another_batch(name):
     module, example = build().eval(), inputs(2, 6)
     batch = torch.export.Dim("batch", min=2, max=64)
     shapes = ({0: batch},) * len(example)
+    shapes = (shapes,) if isinstance(module, Call) else shapes
     program = torch.export.export(module, example, dynamic_shapes=shapes)
     other = inputs(5, 6)
     torch.testing.assert_close(program.module()(*other), module(*other))
 
 
+def mask_of(kind, x):
+    """A mask from data, ``(B, S)``, of any batch and length."""
+    return {
+        "no": lambda: {},
+        "causal": lambda: {"is_causal": True},
+        "bool": lambda: {"attn_mask": x[:, None, None] > -1},
+        "float": lambda: {"attn_mask": x[:, None, None]},
+        "padding": lambda: {"attn_mask": padding(x > -1)},
+        "documents": lambda: {"attn_mask": documents((x > 0).long())},
+        "Mask": lambda: {"attn_mask": causal() | prefix(2)},
+    }[kind]()
+
+
+OPTIONS = [
+    *itertools.product(
+        (4, 2, 1),
+        ({}, {"softcap": 3.0}, {"sinks": torch.linspace(-1, 1, 4)}),
+        ("no", "causal", "bool", "float", "padding", "documents", "Mask"),
+        ({}, {"window": (3, 0)}),
+        ({"q_offset": 0}, {"q_offset": 0, "return_lse": True}),
+    )
+]
+
+
 @pytest.mark.parametrize(
-    "name",
-    ("no mask", "is_causal", "q_offset", "padding", "softcap", "weights"),
+    "options", exhaustive_but(OPTIONS[100::83], OPTIONS), ids=str
 )
-def test_an_exported_call_takes_other_queries_and_other_keys(name):
-    """No condition on a length may be a guard, or one of them is fixed."""
-    module = Call(CALLS[name])
-    example = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 9, 8)
-    shapes = [
-        {2: torch.export.Dim(x, min=2, max=64)} for x in ("queries", "keys")
-    ]
+def test_an_exported_call_takes_any_batch_and_lengths(options):
+    """Grouped heads, softcap, sinks, masks, windows: in any combination."""
+    kv_heads, numbers, kind, near, others = options
+
+    def call(q, k, x):
+        given = {**numbers, **near, **others, **mask_of(kind, x)}
+        return attention(q, k, k, enable_gqa=True, **given)
+
+    def inputs(batch, length):
+        keys = length if kind == "documents" else 49 - length
+        key = torch.randn(batch, kv_heads, keys, 8)
+        return torch.randn(batch, 4, length, 8), key, torch.randn(batch, keys)
+
+    keys = LENGTH if kind == "documents" else torch.export.Dim("S", min=2)
+    exports(Call(call), inputs, ({2: LENGTH}, {2: keys}, {1: keys}))
+
+
+BATCH, LENGTH = (torch.export.Dim(x, min=2, max=64) for x in ("B", "L"))
+
+
+def exports(module, inputs, shapes):
+    """Compare what was exported with the module, at other sizes."""
+    shapes = [{0: BATCH, **shape} for shape in shapes]
+    example = inputs(2, 9)
+    if isinstance(module, Call):
+        shapes = (tuple(shapes),)
     program = torch.export.export(module, example, dynamic_shapes=shapes)
-    for q_len, kv_len in ((7, 7), (2, 33), (33, 2)):
-        other = torch.randn(2, 4, q_len, 8), torch.randn(2, 2, kv_len, 8)
+    for sizes in ((2, 9), (3, 5), (5, 40)):
+        other = inputs(*sizes)
         torch.testing.assert_close(program.module()(*other), module(*other))
+
+
+class Stateful(torch.nn.Module):
+    """A layer whose state comes in and goes out."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x, state):
+        cache = attn.StateCache()
+        cache.update(state)
+        return self.layer(x, cache=cache), cache.state
+
+
+STATE_LAYERS = [
+    partial(layer, 16, 2, mode=mode)
+    for layer in (attn.nn.GatedDeltaNet, attn.nn.LinearAttention)
+    for mode in ("chunk", "recurrent", "parallel")
+]
+
+
+@pytest.mark.parametrize(
+    "build", exhaustive_but(STATE_LAYERS[:1], STATE_LAYERS)
+)
+def test_a_state_layer_exports_and_compiles_for_any_length(build):
+    layer = build().eval()
+    exports(layer, tokens, [{1: LENGTH}])
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(layer, fullgraph=True, backend=counter)
+    for length in range(2, 98, 8):
+        (x,) = tokens(2, length)
+        torch.testing.assert_close(compiled(x), layer(x))
+    assert counter.frame_count <= 2
+    if build.func is attn.nn.LinearAttention:
+
+        def inputs(batch, length):
+            return *tokens(batch, length), torch.randn(batch, 2, 8, 9)
+
+        exports(Stateful(layer), inputs, [{1: LENGTH}, {}])
+
+
+class Chosen(torch.nn.Module):
+    """As many rows as a tensor says: known only at run time."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x, keep):
+        return self.layer(x[keep])
+
+
+@pytest.mark.parametrize(
+    "build", [x for x in MODULES.values() if x is not PaddedModel]
+)
+def test_an_exported_batch_may_be_known_only_at_run_time(build):
+    module, (x,) = Chosen(build()).eval(), tokens(4, 6)
+    example = x, torch.tensor([True, False, True, True])
+    program = torch.export.export(module, example, strict=False)
+    for few in (example[1], x[:, 0, 0] < 9, torch.arange(4) == 1):
+        torch.testing.assert_close(program.module()(x, few), module(x, few))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -84,36 +84,6 @@ def test_second_derivatives_equal_finite_differences():
     assert torch.autograd.gradgradcheck(call, (q, k, v))
 
 
-def test_forward_mode_gradients_need_no_implementation_named():
-    q, k, v = qkv(SIZES)
-    tangent = randn(*q.shape, seed=4)
-
-    def attend(impl, query):
-        return attn.attention(
-            query, k, v, enable_gqa=True, window=(1, 1), q_offset=0, impl=impl
-        )
-
-    auto, reference = (
-        torch.func.jvp(functools.partial(attend, impl), (q,), (tangent,))[1]
-        for impl in ("auto", "reference")
-    )
-    torch.testing.assert_close(auto, reference)
-    with pytest.raises(ValueError, match="sdpa cannot: a forward-mode"):
-        torch.func.jvp(functools.partial(attend, "sdpa"), (q,), (tangent,))
-
-
-def test_a_hessian_needs_no_implementation_named():
-    q, k, v = (x[:1, :1] for x in qkv(SIZES))
-
-    def loss(query, impl="auto"):
-        return attn.attention(query, k, v, impl=impl).pow(2).sum()
-
-    expected = torch.autograd.functional.hessian(
-        functools.partial(loss, impl="grouped"), q
-    )
-    torch.testing.assert_close(torch.func.hessian(loss)(q), expected)
-
-
 def test_the_gradient_of_softmax_equals_finite_differences():
     assert torch.autograd.gradcheck(attn.softmax, (leaf(3, 5),))
     assert torch.autograd.gradcheck(

@@ -44,15 +44,6 @@ def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
     assert torch.equal(results, again), "the same call, the same numbers"
 
 
-@IMPLEMENTATIONS
-def test_outputs_keep_the_device_and_the_dtype(implementation):
-    q, k, v = (x.to("meta") for x in qkv(SIZES[0]))
-    results = implementation(q, k, v, **CALL)
-    results = results if isinstance(results, tuple) else (results,)
-    for x in results:
-        assert x.device.type == "meta" and x.dtype == torch.float64
-
-
 def test_dropout_of_0_changes_nothing_and_of_1_leaves_nothing():
     q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
@@ -190,18 +181,6 @@ def test_a_graph_packs_groups_for_one_query_or_transposed_keys(monkeypatch):
         for length, keys in ((1, key), (3, key), (3, key.mT.contiguous().mT))
     ]
     assert selected == ["pack_gqa", "sdpa", "pack_gqa"]
-
-
-def test_a_call_supports_vmap_jvp_and_jacrev():
-    q, _, _ = qkv(SIZES[1])
-
-    def call(x):
-        return attn.scaled_dot_product_attention(x, x, x, is_causal=True)
-
-    assert torch.allclose(torch.func.vmap(call)(q), call(q), atol=1e-15)
-    _, tangent = torch.func.jvp(call, (q,), (q,))
-    jacobian = torch.func.jacrev(call)(q)
-    assert torch.allclose(tangent, (jacobian * q).sum((-1, -2, -3, -4)))
 
 
 HEAVY = ("torch", "transformers", "matplotlib", "triton", "onnx")

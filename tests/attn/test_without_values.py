@@ -1,0 +1,68 @@
+"""Meta and fake tensors: shapes and dtypes of every public callable."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.attn import public_calls
+from tests.attn.public_calls import CALLS, Call, public_call
+from tests.marks import exhaustive_but
+
+pytest.importorskip("triton")
+
+#: Their results depend on values in more than their elements.
+NEED_VALUES = {
+    "functional.attention_loops",
+    "cache.DynamicCache: lengths",
+    "cache.PagedCache",
+    "kernels.decode_attention",
+    "kernels.varlen_attention",
+    "kernels.linear_attention_chunks",
+    "serving.verify_greedy",
+    "serving.rejection_sample",
+}
+NEED_VALUES |= {x for x in CALLS if x.endswith(": packed")}
+
+
+def test_every_public_callable_has_its_call():
+    assert public_calls.unknown() == set()
+
+
+def on_meta(x: Any) -> Any:
+    if isinstance(x, nn.Module):
+        return copy.deepcopy(x).to("meta")
+    return x.to("meta") if isinstance(x, Tensor) else x
+
+
+def meta(name: str) -> list[Tensor]:
+    call = public_call(name)
+    given = {n: on_meta(x) for n, x in call.given.items()}
+    found = Call(on_meta(call.function), given).tensors()
+    assert all(x.is_meta for x in found)
+    return found
+
+
+def fake(name: str) -> list[Tensor]:
+    with FakeTensorMode():
+        return public_call(name).tensors()
+
+
+@pytest.mark.parametrize(
+    "without_values", exhaustive_but([meta], [meta, fake])
+)
+def test_shapes_and_dtypes_need_no_values(without_values):
+    for name in CALLS:
+        if name in NEED_VALUES:
+            with pytest.raises(ValueError, match="must have values, which"):
+                without_values(name)
+            continue
+        shapes = [
+            [(x.shape, x.dtype) for x in found]
+            for found in (without_values(name), public_call(name).tensors())
+        ]
+        assert shapes[0] == shapes[1], name
