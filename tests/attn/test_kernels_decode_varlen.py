@@ -266,6 +266,7 @@ def test_what_does_not_fit_is_refused(change, message):
 # --- sequences end to end ----------------------------------------------------
 
 LENGTHS = ([5, 1, 40, 0, 17], [3, 50, 1, 4, 33])
+SPLIT = (*LENGTHS, LENGTHS[1])
 
 
 def ragged(dtype=FP32):
@@ -294,30 +295,71 @@ def ragged(dtype=FP32):
     ids=lambda options: ", ".join(options) or "plain",
 )
 def test_each_sequence_is_as_it_is_alone(options, dtype):
-    q, k, v, *ends = ragged(dtype)
-    out, lse = varlen_attention(
-        q, k, v, *ends, max(LENGTHS[0]), return_lse=True, **options
-    )
-    assert out.shape == (len(q), H, DV) and lse.shape == (H, len(q))
-    for i in range(len(LENGTHS[0])):
-        of_q, of_k = (slice(e[i], e[i + 1]) for e in ends)
-        kwargs = {**options, "q_offset": 0}
-        if "q_offset" in options:
-            kwargs["q_offset"] = int(options["q_offset"][i])
-        tensors = [q[of_q], k[of_k], v[of_k]]
-        exact, log = attn.scaled_dot_product_attention(
-            *(x.double().transpose(0, 1) for x in tensors),
-            enable_gqa=True,
-            return_lse=True,
-            **{
-                n: x.double() if n == "sinks" else x for n, x in kwargs.items()
-            },
+    """Output, lse and all gradients; one has no queries, its keys get 0."""
+    *tensors, starts_q, starts_k = ragged(dtype)
+    sinks = [options["sinks"]] if "sinks" in options else []
+    seeds = randn(63, H, DV, seed=4), randn(H, 63, seed=5)
+
+    def run(function, dtype):
+        leaves = [
+            x.detach().to(dtype).requires_grad_() for x in tensors + sinks
+        ]
+        own = options | ({"sinks": leaves[3]} if sinks else {})
+        out, lse = function(*leaves[:3], **own)
+        finite = lse.masked_fill(lse == -torch.inf, 0.0)
+        loss = sum(
+            (x.double() * seed.to(dtype)).sum()
+            for x, seed in zip((out, finite), seeds, strict=True)
         )
-        peer = exact.to(dtype)
-        peer_error = distance(peer, exact) if dtype != FP32 else 0.0
-        close(out[of_q].transpose(0, 1), exact, dtype, peer_error)
-        if dtype == FP32:
-            assert distance(lse[:, of_q], log) < 1e-4
+        return [out, lse, *torch.autograd.grad(loss, leaves)]
+
+    def packed(q, k, v, **own):
+        both = starts_q, starts_k, max(LENGTHS[0])
+        return varlen_attention(q, k, v, *both, return_lse=True, **own)
+
+    def one_by_one(q, k, v, q_offset=(0,) * 5, **own):
+        texts = zip(
+            *(x.split(n) for x, n in zip((q, k, v), SPLIT, strict=True)),
+            q_offset,
+            strict=True,
+        )
+        outs, lses = zip(
+            *(
+                attn.scaled_dot_product_attention(
+                    *(x.transpose(0, 1) for x in text),
+                    q_offset=int(start),
+                    enable_gqa=True,
+                    return_lse=True,
+                    **own,
+                )
+                for *text, start in texts
+            ),
+            strict=True,
+        )
+        return torch.cat(outs, 1).transpose(0, 1), torch.cat(lses, 1)
+
+    exact = run(one_by_one, torch.float64)
+    peers = run(one_by_one, dtype)
+    for ours, peer, oracle in zip(
+        run(packed, dtype), peers, exact, strict=True
+    ):
+        assert ours.shape == oracle.shape and ours.is_contiguous()
+        finite = oracle.isfinite()
+        assert torch.equal(ours[~finite].double(), oracle[~finite])
+        ours, peer, oracle = (x[finite] for x in (ours, peer, oracle))
+        close(ours, oracle, dtype, distance(peer, oracle))
+
+
+def test_torch_holds_packed_texts_for_a_good_operator():
+    from attn.kernels.forward import forward
+
+    q, k, v, *ends = ragged()
+    rows = [x.transpose(0, 1)[None].requires_grad_() for x in (q, k, v)]
+    start = torch.zeros(5, dtype=torch.int32)
+    numbers = (0.25, 0.0, configs.UNBOUNDED, 0)
+    given = (*rows, None, None, None, start, *numbers, *ends, 40, 50)
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(forward, given, test_utils=tests)
 
 
 @pytest.mark.parametrize(
