@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.backends.explain import Explanation, explain
 from attn.backends.registry import (
     Implementation,
@@ -119,5 +120,6 @@ def _once(
     if inputs.requires_grad:
         out = out[0] if return_lse else out
         tensors = (inputs.query, inputs.key, inputs.value)
-        leaves = [x for x in tensors if x.requires_grad]
+        others = (inputs.attn_mask, inputs.sinks)
+        leaves = [x for x in (*tensors, *others) if arguments.needs_grad(x)]
         torch.autograd.grad(out, leaves, torch.ones_like(out))

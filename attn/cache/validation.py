@@ -96,14 +96,10 @@ def no_lengths(lengths: Tensor | None, cache: Any) -> None:
         )
 
 
-def no_grad(*tensors: Tensor) -> None:
-    """Refuse tensors whose gradient a cache loses."""
-    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-        raise ValueError(
-            "key and value must not require a gradient in a cache that is "
-            "written in place, or rounded: use torch.no_grad(), or a "
-            "DynamicCache, which keeps gradients"
-        )
+def no_grad(key: Tensor, value: Tensor) -> None:
+    """Refuse tensors that a cache writes in place, or rounds."""
+    instead = "a DynamicCache, which keeps gradients"
+    arguments.no_grad(instead, key=key, value=value)
 
 
 def crop(length: int, seq_len: int, first: int = 0) -> None:

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from attn import arguments
 from attn.distributed.exchange import agree, all_gather, find_place
 from attn.functional import merge_states, tiled_attention
 from attn.functional.attention import Result
@@ -79,11 +80,10 @@ def decode_attention(
         query, key, value, attn_mask, scale=scale, enable_gqa=enable_gqa,
         softcap=softcap, sinks=sinks,
     )  # fmt: skip
-    if inputs.requires_grad:
-        raise RuntimeError(
-            "decode_attention has no gradient: call it in torch.no_grad(), "
-            "or train with ring_attention"
-        )
+    arguments.no_grad(
+        "ring_attention",
+        query=query, key=key, value=value, attn_mask=attn_mask, sinks=sinks,
+    )  # fmt: skip
     agree(
         place,
         "decode_attention",

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from attn import arguments
 from attn.functional import validation
 from attn.functional.validation import Window
 from attn.masks import Mask, causal
@@ -101,9 +102,10 @@ class AttentionInputs:
 
     @property
     def requires_grad(self) -> bool:
-        """Return whether autograd records any of the three tensors."""
-        flags = [x.requires_grad for x in (self.query, self.key, self.value)]
-        return torch.is_grad_enabled() and any(flags)
+        """Return whether autograd records any of the tensors."""
+        return arguments.needs_grad(
+            self.query, self.key, self.value, self.attn_mask, self.sinks
+        )
 
     @property
     def is_forward_mode(self) -> bool:

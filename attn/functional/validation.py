@@ -13,6 +13,7 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.masks.extent import check_q_offset
 
 Window = tuple[int | None, int | None]
@@ -242,9 +243,7 @@ def q_offset(
 
 def _under_autocast(query: Tensor) -> str:
     """Return what to do about it where autocast casts no argument."""
-    kind = query.device.type
-    known = torch.amp.is_autocast_available(kind)
-    if not (known and torch.is_autocast_enabled(kind)):
+    if not arguments.is_autocast(query.device):
         return ""
     return ": autocast leaves that to you, pass x.to(query.dtype)"
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.kernels.configs import UNBOUNDED
@@ -134,7 +135,7 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         reasons.append(
             f"dropout_p is {inputs.dropout_p}: the kernels have no dropout"
         )
-    if inputs.attn_mask is not None and inputs.attn_mask.requires_grad:
+    if arguments.needs_grad(inputs.attn_mask):
         reasons.append("attn_mask requires a gradient: the kernels give none")
     band = band_of(inputs)
     if not isinstance(band, Band):

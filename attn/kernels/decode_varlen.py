@@ -13,6 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.functional import validation
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
@@ -48,6 +49,7 @@ def decode_attention(
 
     Row ``b`` of the cache holds ``lengths[b]`` tokens, of which the queries
     are the last ``L``. Whatever follows them in the cache is never used.
+    It is for generating: there are no gradients.
 
     Args:
         query: ``(B, H, L, D)``, ``L`` small; ``G * L`` at most 64.
@@ -81,6 +83,10 @@ def decode_attention(
         sinks=sinks,
     )  # fmt: skip
     _require_support(inputs)
+    arguments.no_grad(
+        "fused_attention, or varlen_attention for rows that differ in length",
+        query=query, key=key, value=value, sinks=sinks,
+    )  # fmt: skip
     if not query.dim() == key.dim() == value.dim() == 4:
         raise ValueError(
             "query, key and value must have four axes, (B, H, L, D); got "
