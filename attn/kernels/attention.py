@@ -101,7 +101,8 @@ def fused(
     start = start.to(query.device, torch.int32).expand(batch).contiguous()
     out, lse = forward(
         query, key, value, mask, valid, inputs.sinks, start,
-        inputs.scale, inputs.softcap or 0.0, band.left, band.right, variant,
+        inputs.scale, inputs.softcap or 0.0, band.left, band.right,
+        variant=variant,
     )  # fmt: skip
     out = inputs.from_4d(out)
     return (out, inputs.from_4d(lse)) if return_lse else out

@@ -114,23 +114,6 @@ def test_a_hessian_needs_no_implementation_named():
     torch.testing.assert_close(torch.func.hessian(loss)(q), expected)
 
 
-def test_the_gradient_of_softmax_equals_finite_differences():
-    assert torch.autograd.gradcheck(attn.softmax, (leaf(3, 5),))
-    assert torch.autograd.gradcheck(
-        lambda x: attn.softmax(x, dim=0), (leaf(3, 5),)
-    )
-
-
-def test_loops_and_matrices_have_the_same_gradient():
-    x = [leaf(3, 4), leaf(5, 4), leaf(5, 2)]
-    by_loops = torch.autograd.grad(attn.attention_loops(*x).square().sum(), x)
-    by_matrices = torch.autograd.grad(
-        attn.simple_attention(*x).square().sum(), x
-    )
-    for a, b in zip(by_loops, by_matrices, strict=True):
-        assert (a - b).abs().max() < 1e-14
-
-
 DEAD_ROWS = {
     "bool mask": {"attn_mask": torch.tensor([[1], [0], [1]]).bool()},
     "-inf mask": {"attn_mask": torch.tensor([[0.0], [-INF], [0.5]]).double()},
