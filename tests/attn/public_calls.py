@@ -72,7 +72,7 @@ cache.LatentCache | latent:BNCD rope_key:BNCV latent2:BNLD rope_key2:BNLV |
 cache.StateCache | state:BHDV conv:BCV | lambda state, conv: (
   x := attn.StateCache(), x.update(state, conv, 3), x.state, x.conv)[2:]
 hf.Bert | ids:#BL | attn.hf.Bert(bert(), activation="gelu", eps=1e-5,
-  head=True, pooler=False)
+  head=False, pooler=False)
 kernels.fused_attention | {ALL} softcap=3.0 return_lse=True
 kernels.decode_attention | query:BHND key:BKSD value:BKSV sinks:H lengths:[7,3]
   return_lse=True
