@@ -11,7 +11,6 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from attn import arguments
 from attn.backends.explain import Explanation, explain
 from attn.backends.registry import (
     Implementation,
@@ -121,5 +120,7 @@ def _once(
         out = out[0] if return_lse else out
         tensors = (inputs.query, inputs.key, inputs.value)
         others = (inputs.attn_mask, inputs.sinks)
-        leaves = [x for x in (*tensors, *others) if arguments.needs_grad(x)]
+        leaves = [
+            x for x in (*tensors, *others) if x is not None and x.requires_grad
+        ]
         torch.autograd.grad(out, leaves, torch.ones_like(out))

@@ -137,7 +137,10 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
             f"dropout_p is {inputs.dropout_p}: the kernels have no dropout"
         )
     if arguments.needs_grad(inputs.attn_mask):
-        reasons.append("attn_mask requires a gradient: the kernels give none")
+        reasons.append(
+            "attn_mask requires a gradient: the kernels give none, use "
+            "attn.grouped_attention"
+        )
     band = band_of(inputs)
     if not isinstance(band, Band):
         reasons.append(band)

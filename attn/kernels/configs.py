@@ -255,13 +255,12 @@ class Options(NamedTuple):
         }
 
 
-def empty_rows(
-    like: Tensor, B: int, H: int, L: int, D: int, packed: bool
-) -> Tensor:
+def empty_rows(like: Tensor, shape: tuple[int, ...], packed: bool) -> Tensor:
     """Allocate ``(B, H, L, D)``; packed tokens hold their heads together."""
-    if packed:
-        return like.new_empty(B, L, H, D).transpose(1, 2)
-    return like.new_empty(B, H, L, D)
+    if not packed:
+        return like.new_empty(shape)
+    B, H, L, D = shape
+    return like.new_empty(B, L, H, D).transpose(1, 2)
 
 
 def dummy_pointers(query: Tensor, *tensors: Tensor | None) -> list[Tensor]:

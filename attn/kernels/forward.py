@@ -274,7 +274,7 @@ def _empty_results(
 ) -> tuple[Tensor, Tensor]:
     B, H, L = query.shape[:3]
     packed = Options(*options[: len(Options._fields)]).cu_q is not None
-    out = empty_rows(query, B, H, L, value.shape[-1], packed)
+    out = empty_rows(query, (B, H, L, value.shape[-1]), packed)
     return out, query.new_empty(B, H, L, dtype=torch.float32)
 
 

@@ -118,7 +118,7 @@ def _empty_gradients(
 ) -> Any:
     packed = options[-4] is not None  # cu_q
     inputs = (query, key, value)
-    return tuple(empty_rows(x, *x.shape, packed) for x in inputs)
+    return tuple(empty_rows(x, x.shape, packed) for x in inputs)
 
 
 def save(ctx: Any, inputs: Any, output: Any) -> None:

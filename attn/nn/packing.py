@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn.linear.packed import check_packed
 from attn.masks import Mask, documents
@@ -20,13 +20,13 @@ IGNORED = -100  # the label of a token that is not predicted
 
 
 class PackedTexts(NamedTuple):
-    """Where each of several texts is."""
+    """Keep several texts apart, in each kind of layer."""
 
     cu_seqlens: Tensor  # (N + 1,)
     positions: Tensor  # of each token within its text, (L,)
     attn_mask: Tensor | Mask | None  # that of the call, and of the texts
 
-    def options(self, layer: nn.Module | None) -> dict[str, Any]:
+    def options(self, layer: Any) -> dict[str, Any]:
         """Return the keywords that keep texts apart in a layer."""
         if isinstance(layer, StateLayer):
             return {"cu_seqlens": self.cu_seqlens}
