@@ -40,6 +40,11 @@ WAYS: dict[str, dict[str, Any]] = {
 #: Refused: chunks would not start where a text does. And transformers' masks
 #: of gpt_oss ignore positions, so that its own texts are not apart.
 LEFT_OUT = {(x, y) for x in ("llama4", "gpt_oss") for y in ("borders", "all")}
+#: Ten seconds each: one of each kind of attention.
+LEFT_OUT |= {
+    (x, "compiled")
+    for x in DECODERS.keys() - {"llama", "mistral", "gemma2", "gemma3", "gpt2"}
+}
 CASES = [(x, y) for x in DECODERS for y in WAYS if (x, y) not in LEFT_OUT]
 QUICK = [
     ("llama", "autocast, checkpoint"),
