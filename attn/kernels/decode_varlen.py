@@ -166,7 +166,8 @@ def varlen_attention(
 
     Sequence ``i`` has the queries ``cu_seqlens_q[i]`` to
     ``cu_seqlens_q[i + 1]`` and the keys ``cu_seqlens_k[i]`` to
-    ``cu_seqlens_k[i + 1]``, and attends to no other sequence.
+    ``cu_seqlens_k[i + 1]``, and attends to no other sequence. Query, key,
+    value and sinks have gradients.
 
     Args:
         query: ``(T, H, D)``, all queries.

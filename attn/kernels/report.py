@@ -340,7 +340,7 @@ def _compile(
         (i,): [["tt.divisibility", 16]]
         for i, n in enumerate(names)
         if signature[n].startswith("*")
-        or (signature[n] == "i32" and re.fullmatch("[a-z]+_[a-z]", n))
+        or (signature[n] == "i32" and re.fullmatch("[a-z]+_[a-z]|rows", n))
     }
     source = ASTSource(kernel, signature, constexprs=known, attrs=aligned)
     compiled = triton.compile(

@@ -34,7 +34,7 @@ COMPILED = [
     pytest.param(((90,), ("forward",), 64, "bf16"), id="sm_90"),
     *(
         pytest.param(
-            (report.ARCHS, KERNELS, *size),
+            (report.ARCHS, KERNELS + report.PACKED, *size),
             marks=pytest.mark.exhaustive,
             id=f"{size[0]}-{size[1]}",
         )
