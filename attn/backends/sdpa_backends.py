@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attn import arguments
+from attn.functional import validation
 from attn.functional.inputs import (
     AttentionInputs,
     AttentionOptions,
@@ -224,7 +224,7 @@ def _flash_on_cpu(given: _Given) -> list[str]:
     mask = given.attn_mask
     if mask is not None and mask.dim() not in (2, 4):
         found.append(f"attn_mask must have two or four axes; got {mask.dim()}")
-    if arguments.needs_grad(mask):
+    if validation.needs_grad(mask):
         found.append("attn_mask requires a gradient: it computes none")
     return found
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attn import arguments
+from attn.functional import validation as of_calls
 
 
 def new_tokens(
@@ -99,7 +100,7 @@ def no_lengths(lengths: Tensor | None, cache: Any) -> None:
 def no_grad(key: Tensor, value: Tensor) -> None:
     """Refuse tensors that a cache writes in place, or rounds."""
     instead = "a DynamicCache, which keeps gradients"
-    arguments.no_grad(instead, key=key, value=value)
+    of_calls.no_grad(instead, key=key, value=value)
 
 
 def crop(length: int, seq_len: int, first: int = 0) -> None:

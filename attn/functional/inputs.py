@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from attn import arguments
 from attn.functional import validation
 from attn.functional.validation import Window
 from attn.masks import Mask, causal
@@ -103,7 +102,7 @@ class AttentionInputs:
     @property
     def requires_grad(self) -> bool:
         """Return whether autograd records any of the tensors."""
-        return arguments.needs_grad(
+        return validation.needs_grad(
             self.query, self.key, self.value, self.attn_mask, self.sinks
         )
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn.functional import validation
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.kernels.configs import UNBOUNDED
@@ -136,7 +136,7 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         reasons.append(
             f"dropout_p is {inputs.dropout_p}: the kernels have no dropout"
         )
-    if arguments.needs_grad(inputs.attn_mask):
+    if validation.needs_grad(inputs.attn_mask):
         reasons.append(
             "attn_mask requires a gradient: the kernels give none, use "
             "attn.grouped_attention"

@@ -13,7 +13,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from attn import arguments
 from attn.functional import validation
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
@@ -83,7 +82,7 @@ def decode_attention(
         sinks=sinks,
     )  # fmt: skip
     _require_support(inputs)
-    arguments.no_grad(
+    validation.no_grad(
         "fused_attention, or varlen_attention for rows that differ in length",
         query=query, key=key, value=value, sinks=sinks,
     )  # fmt: skip

@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn import arguments
 from attn.functional import validation
 
 __all__ = ["linear_attention_chunks"]
@@ -102,7 +101,7 @@ def _check(
             f"initial_state must have shape {(B, H, D, Dv)}; got "
             f"{tuple(initial_state.shape)}"
         )
-    arguments.no_grad(
+    validation.no_grad(
         "attn.linear_attention",
         query=query, key=key, value=value, g=g, initial_state=initial_state,
     )  # fmt: skip
