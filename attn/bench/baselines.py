@@ -96,9 +96,8 @@ def _peer(name: str, case: Case, sizes: Sizes, tensors: list[Tensor]) -> Peer:
         )
         tensors = [query, *kept.update(*stored)[:2]]
     if name == "triton, packed":  # rows end to end, heads within tokens
-        for i, x in enumerate(tensors):
-            tokens = x.detach().transpose(1, 2).flatten(0, 1)
-            tensors[i] = tokens.contiguous().requires_grad_(case.gradients)
+        rows = [x.detach().transpose(1, 2).flatten(0, 1) for x in tensors]
+        tensors = [x.contiguous().requires_grad_(case.gradients) for x in rows]
     function = _function(name, sizes, tensors, case.tuned)
     if step in ("forward", "decode"):
         work = sizes.flops if step == "forward" else sizes.cache_bytes
