@@ -119,8 +119,5 @@ def _once(
     if inputs.requires_grad:
         out = out[0] if return_lse else out
         tensors = (inputs.query, inputs.key, inputs.value)
-        others = (inputs.attn_mask, inputs.sinks)
-        leaves = [
-            x for x in (*tensors, *others) if x is not None and x.requires_grad
-        ]
+        leaves = [x for x in tensors if x.requires_grad]
         torch.autograd.grad(out, leaves, torch.ones_like(out))
