@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attn.functional import validation
 from attn.functional.inputs import (
     AttentionInputs,
     AttentionOptions,
@@ -224,7 +223,7 @@ def _flash_on_cpu(given: _Given) -> list[str]:
     mask = given.attn_mask
     if mask is not None and mask.dim() not in (2, 4):
         found.append(f"attn_mask must have two or four axes; got {mask.dim()}")
-    if validation.needs_grad(mask):
+    if mask is not None and mask.requires_grad:
         found.append("attn_mask requires a gradient: it computes none")
     return found
 
