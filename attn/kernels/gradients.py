@@ -58,8 +58,7 @@ def _backward(
         grad: of the output, ``(B, H, L, Dv)``.
         lse: of each row, sink included, in base 2, and ``inf`` in rows
             without a key and from ``L`` on; float32 ``(B, H, rows)``,
-            contiguous, a multiple of every block; only for packed texts
-            need not have any row beyond ``L``.
+            contiguous, a multiple of every block.
         delta: ``sum(out * grad)`` of each row, less the gradient of its lse,
             and 0 from ``L`` on; stored as ``lse``.
         query, key, value, mask, valid, q_offset, scale, softcap, left, right,
