@@ -187,6 +187,12 @@ def same_device(name: str, x: Tensor, other: str, like: Tensor) -> None:
         )
 
 
+def is_autocast(device: torch.device) -> bool:
+    """Return whether autocast is on for a device."""
+    known = torch.amp.is_autocast_available(device.type)
+    return known and torch.is_autocast_enabled(device.type)
+
+
 def _is_int(x: Any) -> bool:
     if isinstance(x, Integral):
         return not isinstance(x, bool)

@@ -44,7 +44,10 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     if device == "cpu" and inputs.sinks is not None:
         reasons.append("sinks is given: on a CPU it has no lse to add them")
     if device == "cpu" and inputs.requires_grad:
-        reasons.append("a tensor requires a gradient: on a CPU it has none")
+        reasons.append(
+            "a tensor requires a gradient: on a CPU it has none, use "
+            "impl='grouped'"
+        )
     if device == "cpu" and overruns(inputs.query.shape[-1], inputs.kv_len):
         reasons.append(
             f"head_dim is {inputs.query.shape[-1]} with {inputs.kv_len} keys: "

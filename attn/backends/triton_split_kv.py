@@ -37,7 +37,9 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
             f"q_offset {inputs.kv_len - inputs.q_len} or less"
         )
     if inputs.requires_grad:
-        reasons.append("a tensor requires a gradient: it computes none")
+        reasons.append(
+            "a tensor requires a gradient: it computes none, use impl='triton'"
+        )
     return reasons
 
 

@@ -95,6 +95,9 @@ def _peer(name: str, case: Case, sizes: Sizes, tensors: list[Tensor]) -> Peer:
             transposed_keys=True,
         )
         tensors = [query, *kept.update(*stored)[:2]]
+    if name == "triton, packed":  # rows end to end, heads within tokens
+        rows = [x.detach().transpose(1, 2).flatten(0, 1) for x in tensors]
+        tensors = [x.contiguous().requires_grad_(case.gradients) for x in rows]
     function = _function(name, sizes, tensors, case.tuned)
     if step in ("forward", "decode"):
         work = sizes.flops if step == "forward" else sizes.cache_bytes
@@ -153,6 +156,15 @@ def _function(
 
             splits = 1 if name == "triton, one split" else None
             return partial(decode_attention, splits=splits)
+        case "triton, packed":
+            from attn.kernels import varlen_attention
+
+            starts = torch.arange(sizes.B + 1, device=sizes.device) * sizes.L
+            ends = starts.int()
+            return partial(
+                varlen_attention, cu_seqlens_q=ends, cu_seqlens_k=ends,
+                max_seqlen_q=sizes.L, is_causal=True,
+            )  # fmt: skip
         case "triton":
             return partial(api.attention, impl="triton", **options)
     if tuned and not sizes.dry:

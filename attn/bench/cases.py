@@ -156,6 +156,15 @@ def _on_gpu() -> Iterator[Case]:
         (*_goals("triton", ratios), best),
         "backward",
     )
+    packed = "triton, packed"  # as fast as rows of one length
+    yield Case(
+        "gpu-packed-training",
+        "forward and backward, D 128, causal, 8 texts of 2048 tokens, bf16",
+        replace(full, L=2048, S=2048, B=8),
+        ("FA2", "SDPA", "triton", packed),
+        _goals(packed, {"FA2": 0.9, "triton": 0.9}),
+        "training",
+    )
     ratios = {"Flex": 1.1, "SDPA with a mask": 6.0}
     yield Case(
         "gpu-window",

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from attn import arguments, tracing
+from attn import arguments
+from attn.functional import validation as of_calls
 
 
 def new_tokens(
@@ -96,14 +98,10 @@ def no_lengths(lengths: Tensor | None, cache: Any) -> None:
         )
 
 
-def no_grad(*tensors: Tensor) -> None:
-    """Refuse tensors whose gradient a cache loses."""
-    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-        raise ValueError(
-            "key and value must not require a gradient in a cache that is "
-            "written in place, or rounded: use torch.no_grad(), or a "
-            "DynamicCache, which keeps gradients"
-        )
+def no_grad(key: Tensor, value: Tensor) -> None:
+    """Refuse tensors that a cache writes in place, or rounds."""
+    instead = "a DynamicCache, which keeps gradients"
+    of_calls.no_grad(instead, key=key, value=value)
 
 
 def crop(length: int, seq_len: int, first: int = 0) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn import arguments
 from attn.distributed.exchange import agree, all_gather, find_place
-from attn.functional import merge_states, tiled_attention
+from attn.functional import merge_states, tiled_attention, validation
 from attn.functional.attention import Result
 from attn.functional.inputs import validate
 from attn.functional.tiled import State
@@ -81,11 +81,10 @@ def decode_attention(
         query, key, value, attn_mask, scale=scale, enable_gqa=enable_gqa,
         softcap=softcap, sinks=sinks,
     )  # fmt: skip
-    if inputs.requires_grad:
-        raise RuntimeError(
-            "decode_attention has no gradient: call it in torch.no_grad(), "
-            "or train with ring_attention"
-        )
+    validation.no_grad(
+        "ring_attention",
+        query=query, key=key, value=value, attn_mask=attn_mask, sinks=sinks,
+    )  # fmt: skip
     agree(
         place,
         "decode_attention",

@@ -101,14 +101,13 @@ class AttentionInputs:
 
     @property
     def requires_grad(self) -> bool:
-        """Return whether autograd records any of the three tensors."""
+        """Return whether autograd records any of the tensors."""
         return torch.is_grad_enabled() and self._recorded > 0
 
     @property
     def is_forward_mode(self) -> bool:
         """Return whether a forward-mode gradient (``jvp``) is computed."""
-        given = (self.query, self.key, self.value, self.attn_mask, self.sinks)
-        return any(x is not None and tracing.derivatives(x)[0] for x in given)
+        return any(tracing.derivatives(x)[0] for x in self._tensors)
 
     @property
     def is_second_order(self) -> bool:
@@ -118,8 +117,12 @@ class AttentionInputs:
     @property
     def _recorded(self) -> int:
         """Return how many gradients, one of another, record a tensor."""
-        tensors = (self.query, self.key, self.value)
-        return max(tracing.derivatives(x)[1] for x in tensors)
+        return max(tracing.derivatives(x)[1] for x in self._tensors)
+
+    @property
+    def _tensors(self) -> list[Tensor]:
+        given = (self.query, self.key, self.value, self.attn_mask, self.sinks)
+        return [x for x in given if x is not None]
 
     def to_4d(self, x: Tensor) -> Tensor:
         """Return ``(B, H, L, D)``: the batch is expanded and flattened."""

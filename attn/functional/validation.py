@@ -13,6 +13,7 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.masks.extent import check_q_offset
 
 Window = tuple[int | None, int | None]
@@ -240,11 +241,30 @@ def q_offset(
     return q_offset
 
 
+def needs_grad(*tensors: Tensor | None) -> bool:
+    """Return whether autograd records any of some tensors."""
+    return torch.is_grad_enabled() and any(
+        x is not None and x.requires_grad for x in tensors
+    )
+
+
+def no_grad(instead: str, **tensors: Tensor | None) -> None:
+    """Refuse tensors whose gradient would be lost.
+
+    Args:
+        instead: what computes it.
+        tensors: by name.
+    """
+    if names := [name for name, x in tensors.items() if needs_grad(x)]:
+        raise ValueError(
+            f"{' and '.join(names)} must not require a gradient, which is not "
+            f"computed here: use torch.no_grad(), or {instead}"
+        )
+
+
 def _under_autocast(query: Tensor) -> str:
     """Return what to do about it where autocast casts no argument."""
-    kind = query.device.type
-    known = torch.amp.is_autocast_available(kind)
-    if not (known and torch.is_autocast_enabled(kind)):
+    if not arguments.is_autocast(query.device):
         return ""
     return ": autocast leaves that to you, pass x.to(query.dtype)"
 

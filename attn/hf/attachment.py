@@ -53,9 +53,15 @@ def attach(
     transformers: one of zeros makes a decoder bidirectional. With
     ``output_attentions=True`` each layer computes its weights a second time,
     ``(B, H, L, S)``. ``cu_seq_lens_q`` and the other keywords of
-    FlashAttention keep packed sequences apart. For second derivatives
-    (``create_graph=True``), which PyTorch's fused kernels do not have, attach
-    with ``impl="grouped"``.
+    FlashAttention keep packed sequences apart; ``position_ids`` alone do so
+    where transformers reads them, without ``attention_mask`` and with
+    ``use_cache=False``, and elsewhere a warning says that they do not.
+
+    Such a model is fine-tuned as with sdpa: compiled, with checkpoints of
+    either kind, with frozen weights, on several processes. Under autocast
+    query, key and value are cast as by PyTorch's function. For second
+    derivatives (``create_graph=True``), which PyTorch's fused kernels do not
+    have, attach with ``impl="grouped"``.
 
     Args:
         model: loaded, or made from a config.

@@ -7,13 +7,14 @@ calls ``attn.attention``. It drops no mask and no keyword silently.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attn import api
+from attn import api, arguments
 from attn.backends import Registry
 from attn.backends.mask_formats import MaskSpec
 from attn.functional import attention_weights
@@ -22,11 +23,38 @@ from attn.hf.call_checks import (
     eager_of,
     extra_keywords,
 )
-from attn.hf.packing import packed_mask
+from attn.hf.packing import packed_mask, warn_of_leaks
 from attn.masks import Mask
 from attn.masks.combine import combine_masks
 
 
+def autocast(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Cast query, key and value under autocast, as PyTorch's function does.
+
+    Rotated queries and keys are float32 there, and values are not. Within the
+    call autocast is off, so that softmax and sums stay in float32.
+    """
+
+    @functools.wraps(function)
+    def attend(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor,
+        *args: Any, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        if not arguments.is_autocast(query.device):
+            return function(module, query, key, value, *args, **kwargs)
+        kind = query.device.type
+        lower = torch.get_autocast_dtype(kind)
+        given = (
+            x if x.dtype == torch.float64 else x.to(lower)
+            for x in (query, key, value)
+        )
+        with torch.autocast(kind, enabled=False):
+            return function(module, *given, *args, **kwargs)
+
+    return attend
+
+
+@autocast
 def attn_forward(
     module: nn.Module,
     query: Tensor,
@@ -79,6 +107,9 @@ def attn_forward(
     if isinstance(attention_mask, MaskSpec):
         mask, q_offset = attention_mask.mask, attention_mask.q_offset
     packed = packed_mask(module, query, key, cu_seq_lens_q, cu_seq_lens_k)
+    if packed is None and isinstance(attention_mask, MaskSpec):
+        positions = kwargs.get("position_ids")
+        warn_of_leaks(module, positions, key.shape[-2])
     chosen = None if indices is None else _chosen(indices, query, key)
     others = [x for x in (packed, chosen, position_bias) if x is not None]
     if others:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 
@@ -58,6 +60,33 @@ def packed_mask(
     positions = torch.arange(q_len, device=query.device)
     ends = cu_seq_lens_q[1:].to(query.device)
     return documents(torch.searchsorted(ends, positions, right=True))
+
+
+def warn_of_leaks(
+    module: nn.Module, positions: Tensor | None, kv_len: int
+) -> None:
+    """Warn where texts are packed, by their positions, and not kept apart.
+
+    Transformers reads positions only without a mask of tokens and without a
+    cache; otherwise, with its own attention too, a text sees those before.
+
+    Args:
+        module: the layer; the first of a model speaks for all.
+        positions: of the tokens, ``(B, L)``.
+        kv_len: ``S``.
+    """
+    if getattr(module, "layer_idx", 0) or torch.compiler.is_compiling():
+        return
+    if positions is None or positions.dim() != 2:
+        return
+    if positions.shape[1] == kv_len and bool((positions.diff() < 0).any()):
+        warnings.warn(
+            "position_ids start again within a row, and nothing keeps the "
+            "packed texts apart: transformers reads position_ids only without "
+            "attention_mask and with use_cache=False. Leave both out, or pass "
+            "cu_seq_lens_q and cu_seq_lens_k",
+            stacklevel=2,
+        )
 
 
 def _check_borders(borders: Tensor, length: int) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attn import arguments, tracing
+from attn.functional import validation
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.kernels.configs import UNBOUNDED
@@ -102,7 +103,8 @@ def fused(
     start = start.to(query.device, torch.int32).expand(batch).contiguous()
     out, lse = forward(
         query, key, value, mask, valid, inputs.sinks, start,
-        inputs.scale, inputs.softcap or 0.0, band.left, band.right, variant,
+        inputs.scale, inputs.softcap or 0.0, band.left, band.right,
+        variant=variant,
     )  # fmt: skip
     out = inputs.from_4d(out)
     return (out, inputs.from_4d(lse)) if return_lse else out
@@ -138,8 +140,11 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         reasons.append(
             f"dropout_p is {inputs.dropout_p}: the kernels have no dropout"
         )
-    if inputs.attn_mask is not None and inputs.attn_mask.requires_grad:
-        reasons.append("attn_mask requires a gradient: the kernels give none")
+    if validation.needs_grad(inputs.attn_mask):
+        reasons.append(
+            "attn_mask requires a gradient: the kernels give none, use "
+            "attn.grouped_attention"
+        )
     band = band_of(inputs)
     if not isinstance(band, Band):
         reasons.append(band)

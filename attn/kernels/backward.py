@@ -21,7 +21,9 @@ import triton.language as tl
 from attn.kernels.tile import (
     block_range,
     dot,
+    load_numbers,
     load_rows,
+    packed_text,
     store_tile,
     tile_scores,
 )
@@ -32,7 +34,7 @@ __all__ = ["attention_dkdv", "attention_dq"]
 @triton.jit
 def attention_dkdv(
     Q, K, V, GRAD_OUT, GRAD_K, GRAD_V, LSE, DELTA, MASK, VALID, OFFSETS,
-    scale, softcap, left, right, H, L, S, rows,
+    CU_Q, CU_K, scale, softcap, left, right, L, S, lse_b, lse_h,
     q_b, q_h, q_l, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
     do_b, do_h, do_l, do_d, dk_b, dk_h, dk_s, dv_b, dv_h, dv_s,
     m_b, m_h, m_l, m_s,
@@ -41,6 +43,7 @@ def attention_dkdv(
     BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
     BANDED: tl.constexpr, MASK_KIND: tl.constexpr, HAS_VALID: tl.constexpr,
     HAS_SINKS: tl.constexpr, HAS_CAP: tl.constexpr, PRECISION: tl.constexpr,
+    VARLEN: tl.constexpr,
     DESCRIPTORS: tl.constexpr,  # of Q, K, V and GRAD_OUT, not pointers
 ):  # fmt: skip
     """Compute the gradients of ``BLOCK_S`` keys and values."""
@@ -48,6 +51,19 @@ def attention_dkdv(
     kv_head = tl.program_id(1).to(tl.int64)
     s0 = tl.program_id(0) * BLOCK_S
     q_offset = tl.load(OFFSETS + b).to(tl.int32)
+    if VARLEN:  # texts are stored end to end: find this one
+        q_start, L = packed_text(CU_Q, b)
+        k_start, S = packed_text(CU_K, b)
+        Q += q_start * q_l
+        K += k_start * k_s
+        V += k_start * v_s
+        GRAD_OUT += q_start * do_l
+        GRAD_K += k_start * dk_s
+        GRAD_V += k_start * dv_s
+        LSE += q_start
+        DELTA += q_start
+    if VARLEN and s0 >= S:
+        return
     column = s0 + tl.arange(0, BLOCK_S)  # (s,)
     if not DESCRIPTORS:  # those are of all heads
         K += b * k_b + kv_head * k_h
@@ -70,7 +86,7 @@ def attention_dkdv(
     dv = tl.zeros([BLOCK_S, BLOCK_DV], tl.float32)
     for member in range(GROUP):
         h = kv_head * GROUP + member
-        of_head = (b * H + h) * rows  # LSE and DELTA are (B, H, rows)
+        of_head = b * lse_b + h * lse_h  # of LSE and DELTA, (B, H, rows)
         q_head, do_head = Q, GRAD_OUT
         if not DESCRIPTORS:
             q_head = Q + b * q_b + h * q_h
@@ -86,8 +102,8 @@ def attention_dkdv(
                     do_head, b, h, l0, row, L, do_l, do_d, DV, BLOCK_DV,
                     DESCRIPTORS,
                 )  # fmt: skip
-                lse = tl.load(LSE + of_head + row)
-                delta = tl.load(DELTA + of_head + row)
+                lse = load_numbers(LSE + of_head, row, L, float("inf"), VARLEN)
+                delta = load_numbers(DELTA + of_head, row, L, 0.0, VARLEN)
                 scores, slope = tile_scores(
                     dot(k, tl.trans(q), PRECISION),  # (s, l)
                     row[None, :], column[:, None], L, S, q_offset, left,
@@ -111,7 +127,7 @@ def attention_dkdv(
 @triton.jit
 def attention_dq(
     Q, K, V, GRAD_OUT, GRAD_Q, LSE, DELTA, MASK, VALID, OFFSETS,
-    scale, softcap, left, right, H, L, S, rows,
+    CU_Q, CU_K, scale, softcap, left, right, L, S, lse_b, lse_h,
     q_b, q_h, q_l, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
     do_b, do_h, do_l, do_d, dq_b, dq_h, dq_l, m_b, m_h, m_l, m_s,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
@@ -119,6 +135,7 @@ def attention_dq(
     BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
     BANDED: tl.constexpr, MASK_KIND: tl.constexpr, HAS_VALID: tl.constexpr,
     HAS_SINKS: tl.constexpr, HAS_CAP: tl.constexpr, PRECISION: tl.constexpr,
+    VARLEN: tl.constexpr,
     DESCRIPTORS: tl.constexpr,  # of Q, K, V and GRAD_OUT, not pointers
 ):  # fmt: skip
     """Compute the gradients of ``BLOCK_L`` queries of one head."""
@@ -128,6 +145,18 @@ def attention_dq(
     block = tl.num_programs(0) - 1 - tl.program_id(0)  # the longest first
     q_offset = tl.load(OFFSETS + b).to(tl.int32)
     MASK += b * m_b + h * m_h
+    if VARLEN:  # texts are stored end to end: find this one
+        q_start, L = packed_text(CU_Q, b)
+        k_start, S = packed_text(CU_K, b)
+        Q += q_start * q_l
+        K += k_start * k_s
+        V += k_start * v_s
+        GRAD_OUT += q_start * do_l
+        GRAD_Q += q_start * dq_l
+        LSE += q_start
+        DELTA += q_start
+    if VARLEN and block * BLOCK_L >= L:
+        return
     if not DESCRIPTORS:  # those are of all heads
         Q += b * q_b + h * q_h
         K += b * k_b + kv_head * k_h
@@ -139,9 +168,9 @@ def attention_dq(
     do = load_rows(
         GRAD_OUT, b, h, l0, row, L, do_l, do_d, DV, BLOCK_DV, DESCRIPTORS
     )
-    of_head = (b * H + h) * rows  # LSE and DELTA are (B, H, rows)
-    lse = tl.load(LSE + of_head + row)
-    delta = tl.load(DELTA + of_head + row)
+    of_head = b * lse_b + h * lse_h  # of LSE and DELTA, (B, H, rows)
+    lse = load_numbers(LSE + of_head, row, L, float("inf"), VARLEN)
+    delta = load_numbers(DELTA + of_head, row, L, 0.0, VARLEN)
 
     first, last = l0 + q_offset, row + q_offset
     last = tl.max(tl.where(row < L, last, first), 0)

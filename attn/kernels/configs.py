@@ -25,6 +25,7 @@ __all__ = [
     "config_for",
     "config_of",
     "dummy_pointers",
+    "empty_rows",
     "replaced",
     "shape_constants",
     "tiles",
@@ -219,6 +220,26 @@ class Options(NamedTuple):
     softcap: float = 0.0  # 0: none
     left: int = UNBOUNDED  # keys before a query that it attends to
     right: int = UNBOUNDED  # and after it
+    cu_q: Tensor | None = None  # of packed texts, (N + 1,), int32
+    cu_k: Tensor | None = None
+    longest_q: int = 0  # queries of the longest of them
+    longest_k: int = 0
+
+    def by_text(self, *tensors: Tensor) -> list[Tensor]:
+        """Return tensors with a row for each program's batch index.
+
+        For packed texts these are views in which each of N rows holds all
+        texts, end to end.
+        """
+        if self.cu_q is None:
+            return [*tensors]
+        return [x.expand(len(self.cu_q) - 1, *x.shape[1:]) for x in tensors]
+
+    def lengths(self, query: Tensor, key: Tensor) -> tuple[int, int]:
+        """Return L and S, of the longest text if there are several."""
+        if self.cu_q is None:
+            return query.shape[2], key.shape[2]
+        return self.longest_q, self.longest_k
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -232,6 +253,14 @@ class Options(NamedTuple):
             "HAS_SINKS": self.sinks is not None,
             "HAS_CAP": self.softcap > 0,
         }
+
+
+def empty_rows(like: Tensor, shape: tuple[int, ...], packed: bool) -> Tensor:
+    """Allocate ``(B, H, L, D)``; packed tokens hold their heads together."""
+    if not packed:
+        return like.new_empty(shape)
+    B, H, L, D = shape
+    return like.new_empty(B, L, H, D).transpose(1, 2)
 
 
 def dummy_pointers(query: Tensor, *tensors: Tensor | None) -> list[Tensor]:

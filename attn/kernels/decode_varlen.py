@@ -1,14 +1,14 @@
 """Decoding and ragged batches.
 
 ``decode_attention`` reads a cache once for all heads that share it;
-``varlen_attention`` takes sequences stored end to end. Neither has gradients:
-they are for models that generate, not for models that train. Triton is
-imported by the first call.
+``varlen_attention`` takes sequences stored end to end, to train on them too.
+Triton is imported by the first call.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -50,6 +50,7 @@ def decode_attention(
 
     Row ``b`` of the cache holds ``lengths[b]`` tokens, of which the queries
     are the last ``L``. Whatever follows them in the cache is never used.
+    It is for generating: there are no gradients.
 
     Args:
         query: ``(B, H, L, D)``, ``L`` small; ``G * L`` at most 64.
@@ -83,6 +84,10 @@ def decode_attention(
         sinks=sinks,
     )  # fmt: skip
     _require_support(inputs)
+    validation.no_grad(
+        "fused_attention, or varlen_attention for rows that differ in length",
+        query=query, key=key, value=value, sinks=sinks,
+    )  # fmt: skip
     if not query.dim() == key.dim() == value.dim() == 4:
         raise ValueError(
             "query, key and value must have four axes, (B, H, L, D); got "
@@ -163,7 +168,8 @@ def varlen_attention(
 
     Sequence ``i`` has the queries ``cu_seqlens_q[i]`` to
     ``cu_seqlens_q[i + 1]`` and the keys ``cu_seqlens_k[i]`` to
-    ``cu_seqlens_k[i + 1]``, and attends to no other sequence.
+    ``cu_seqlens_k[i + 1]``, and attends to no other sequence. Query, key,
+    value and sinks have gradients.
 
     Args:
         query: ``(T, H, D)``, all queries.
@@ -211,36 +217,26 @@ def varlen_attention(
     band = band_of(inputs)
     assert isinstance(band, Band)
     B = max(cu_seqlens_q.numel() - 1, 0)
-    starts_q = _starts("cu_seqlens_q", cu_seqlens_q, B, inputs.q_len)
-    starts_k = _starts("cu_seqlens_k", cu_seqlens_k, B, inputs.kv_len)
-    longest = int(starts_q.diff().max()) if B else 0
-    if max_seqlen_q < longest:
+    cu_q, longest_q = _starts("cu_seqlens_q", cu_seqlens_q, B, inputs.q_len)
+    cu_k, longest_k = _starts("cu_seqlens_k", cu_seqlens_k, B, inputs.kv_len)
+    if max_seqlen_q < longest_q:
         raise ValueError(
-            f"max_seqlen_q must be {longest} or more, the queries of the "
+            f"max_seqlen_q must be {longest_q} or more, the queries of the "
             f"longest sequence; got {max_seqlen_q}"
         )
     start = validation.q_offset(q_offset, query, torch.Size((B,)))
     if isinstance(start, int):
-        start = starts_q.new_full((B,), start)
+        start = cu_q.new_full((B,), start)
     start = start.to(torch.int32).expand(B).contiguous()
-    _, H, T, _ = query.shape
-    out = query.new_empty(T, H, value.shape[-1])
-    lse = query.new_empty(H, T, dtype=torch.float32)
-    if out.numel() and B:
-        from attn.kernels.forward import launch_forward
+    from attn.kernels.forward import forward
 
-        options = Options(
-            None, None, inputs.sinks, start,
-            inputs.scale, inputs.softcap or 0.0, band.left, band.right,
-        )  # fmt: skip
-        q, k, v, o = (
-            x.expand(B, *x.shape[-3:])
-            for x in (query, key, value, out.transpose(0, 1))
-        )
-        starts = (starts_q, starts_k)
-        lse_of_all = lse.expand(B, -1, -1)
-        launch_forward(q, k, v, o, lse_of_all, options, starts, max_seqlen_q)
-    return (out, lse) if return_lse else out
+    out, lse = forward(
+        query, key, value, None, None, inputs.sinks, start,
+        inputs.scale, inputs.softcap or 0.0, band.left, band.right,
+        cu_q, cu_k, max_seqlen_q, longest_k,
+    )  # fmt: skip
+    out = out[0].transpose(0, 1)
+    return (out, lse[0]) if return_lse else out
 
 
 def _require_support(inputs: AttentionInputs) -> None:
@@ -275,7 +271,10 @@ def _integers(
     return x.to(torch.int32).contiguous()
 
 
-def _starts(name: str, starts: Tensor, batch: int, tokens: int) -> Tensor:
+def _starts(
+    name: str, starts: Tensor, batch: int, tokens: int
+) -> tuple[Tensor, int]:
+    """Return the starts as kernels read them, and the longest length."""
     starts = _integers(name, starts, (batch + 1,), most=tokens)
     tracing.require_values(
         "which the kernel is launched for", **{name: starts}
@@ -283,4 +282,4 @@ def _starts(name: str, starts: Tensor, batch: int, tokens: int) -> Tensor:
     values = starts.tolist()
     if values != sorted(values) or (values[0], values[-1]) != (0, tokens):
         raise ValueError(f"{name} must rise from 0 to {tokens}; got {values}")
-    return starts
+    return starts, max((b - a for a, b in pairwise(values)), default=0)

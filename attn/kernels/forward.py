@@ -30,6 +30,7 @@ from attn.kernels.configs import (
     Options,
     config_for,
     dummy_pointers,
+    empty_rows,
     shape_constants,
     tiles,
 )
@@ -41,6 +42,7 @@ from attn.kernels.tile import (
     exp2_safe,
     load_rows,
     log2_sum,
+    packed_text,
     store_tile,
     tile_scores,
 )
@@ -82,10 +84,8 @@ def attention_forward(
         start, step = tl.program_id(0), tl.num_programs(0)
         stop = tl.cdiv(L, BLOCK_L) * H * B
     if VARLEN:  # sequences are stored end to end: find this one
-        q_start = tl.load(CU_Q + b).to(tl.int64)
-        k_start = tl.load(CU_K + b).to(tl.int64)
-        L = (tl.load(CU_Q + b + 1) - q_start).to(tl.int32)
-        S = (tl.load(CU_K + b + 1) - k_start).to(tl.int32)
+        q_start, L = packed_text(CU_Q, b)
+        k_start, S = packed_text(CU_K, b)
         Q += q_start * q_l
         K += k_start * k_s
         V += k_start * v_s
@@ -169,33 +169,29 @@ def launch_forward(
     out: Tensor,
     lse: Tensor,
     options: Options,
-    cu_seqlens: tuple[Tensor, Tensor] | None = None,
-    max_seqlen_q: int = 0,
     variant: str = "",
 ) -> None:
     """Launch the forward kernel, which fills ``out`` and ``lse``.
 
     Args:
-        query, key, value: as in ``forward``. With ``cu_seqlens`` each
-            of the ``B`` rows holds all sequences, end to end.
+        query, key, value: as in ``forward``.
         out, lse: ``(B, H, L, Dv)`` and ``(B, H, L)``.
         options: see there.
-        cu_seqlens: the starts of the queries and of the keys of each
-            sequence, and the end of the last; int32, ``(B + 1,)``.
-        max_seqlen_q: queries of the longest sequence.
-        variant: as in ``forward``; without ``cu_seqlens``, and where the
-            tensors have descriptors.
+        variant: as in ``forward``; for texts that are not packed, and where
+            the tensors have descriptors.
     """
-    B, H, L, _ = query.shape
-    S = key.shape[2]
+    packed = options.cu_q is not None
+    query, key, value, out, lse = options.by_text(query, key, value, out, lse)
+    B, H = query.shape[:2]
+    L, S = options.lengths(query, key)
     tensors = {"query": query, "key": key, "value": value}
     inputs: list[Any] = [*tensors.values()]
-    tile = tiles("forward", query, value, max_seqlen_q or L, S)
-    grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
+    tile = tiles("forward", query, value, L, S)
+    grid = (triton.cdiv(L, tile["BLOCK_L"]), H, B)
     constants = shape_constants(query, key, value) | options.constants
     variant = variant or config_for("forward", query, value).variant
     if variant != "pointers":
-        if cu_seqlens or descriptor_reasons(**tensors):
+        if packed or descriptor_reasons(**tensors):
             variant = "pointers"
         else:
             inputs = descriptors(tensors, constants | tile)
@@ -204,19 +200,20 @@ def launch_forward(
         grid = (min(most, math.prod(grid)), 1, 1)
     else:  # only that grid needs it; other values compile the kernel again
         B = 0
-    if cu_seqlens:  # the kernel loads both
+    if packed:  # the kernel loads both
         L = S = 0
-    mask, valid, sinks = dummy_pointers(
-        query, options.mask, options.valid, options.sinks
-    )
+    mask, valid, sinks, cu_q, cu_k = dummy_pointers(
+        query, options.mask, options.valid, options.sinks,
+        options.cu_q, options.cu_k,
+    )  # fmt: skip
     attention_forward[grid](
-        *inputs, out, lse, mask, valid, sinks, options.q_offset,
-        *(cu_seqlens or (query, query)), options.scale, options.softcap,
-        options.left, options.right, B, H, L, S,
+        *inputs, out, lse, mask, valid, sinks, options.q_offset, cu_q, cu_k,
+        options.scale, options.softcap, options.left, options.right,
+        B, H, L, S,
         *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
         *mask.stride(), *lse.stride()[:2],
         **constants, **tile,
-        VARLEN=cu_seqlens is not None, DESCRIPTORS=variant != "pointers",
+        VARLEN=packed, DESCRIPTORS=variant != "pointers",
         # The largest product has the largest score if the scale is positive.
         SCALED=not (
             options.scale > 0 and not options.softcap
@@ -239,25 +236,32 @@ def forward(
     softcap: float,
     left: int,
     right: int,
+    cu_q: Tensor | None = None,
+    cu_k: Tensor | None = None,
+    longest_q: int = 0,
+    longest_k: int = 0,
     variant: str = "",
 ) -> tuple[Tensor, Tensor]:
     """Compute the output and the lse.
+
+    With ``cu_q`` the only row of each tensor holds all texts, end to end.
 
     Args:
         query: ``(B, H, L, D)``.
         key: ``(B, Hkv, S, D)``.
         value: ``(B, Hkv, S, Dv)``.
-        mask, valid, sinks, q_offset, scale, softcap, left, right: the fields
-            of ``Options``.
+        mask, valid, sinks, q_offset, scale, softcap, left, right, cu_q, cu_k,
+        longest_q, longest_k: the fields of ``Options``.
         variant: of the kernel; that of the table when empty.
 
     Returns:
         ``(B, H, L, Dv)`` in the query's dtype; ``(B, H, L)`` float32.
     """
     options = Options(
-        mask, valid, sinks, q_offset, scale, softcap, left, right
-    )
-    out, lse = _empty_results(query, key, value)
+        mask, valid, sinks, q_offset, scale, softcap, left, right,
+        cu_q, cu_k, longest_q, longest_k,
+    )  # fmt: skip
+    out, lse = _empty_results(query, key, value, *options)
     if not out.numel():
         return out, lse.fill_(-torch.inf)
     launch_forward(query, key, value, out, lse, options, variant=variant)
@@ -266,10 +270,11 @@ def forward(
 
 @forward.register_fake
 def _empty_results(
-    query: Tensor, key: Tensor, value: Tensor, *_: Any
+    query: Tensor, key: Tensor, value: Tensor, *options: Any
 ) -> tuple[Tensor, Tensor]:
     B, H, L = query.shape[:3]
-    out = query.new_empty(B, H, L, value.shape[-1])
+    packed = Options(*options[: len(Options._fields)]).cu_q is not None
+    out = empty_rows(query, (B, H, L, value.shape[-1]), packed)
     return out, query.new_empty(B, H, L, dtype=torch.float32)
 
 

@@ -19,6 +19,7 @@ from attn.kernels.configs import (
     Options,
     config_for,
     dummy_pointers,
+    empty_rows,
     shape_constants,
     tiles,
 )
@@ -46,6 +47,10 @@ def _backward(
     softcap: float,
     left: int,
     right: int,
+    cu_q: Tensor | None,
+    cu_k: Tensor | None,
+    longest_q: int,
+    longest_k: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of query, key and value.
 
@@ -56,21 +61,31 @@ def _backward(
             contiguous, a multiple of every block.
         delta: ``sum(out * grad)`` of each row, less the gradient of its lse,
             and 0 from ``L`` on; stored as ``lse``.
-        query, key, value, mask, valid, q_offset, scale, softcap, left, right:
-            as in ``forward``.
+        query, key, value, mask, valid, q_offset, scale, softcap, left, right,
+        cu_q, cu_k, longest_q, longest_k: as in ``forward``.
     """
-    options = Options(mask, valid, None, q_offset, scale, softcap, left, right)
-    B, H, L, _ = query.shape
-    Hkv, S = key.shape[1:3]
-    dq, dk, dv = _empty_gradients(grad, query, key, value)
+    options = Options(
+        mask, valid, None, q_offset, scale, softcap, left, right,
+        cu_q, cu_k, longest_q, longest_k,
+    )  # fmt: skip
+    results = _empty_gradients(
+        grad, query, key, value, cu_q, cu_k, longest_q, longest_k
+    )
     if not (query.numel() and value.numel()):
-        return dq.zero_(), dk.zero_(), dv.zero_()
+        return tuple(x.zero_() for x in results)
+    grad, query, key, value, lse, delta, *all_rows = options.by_text(
+        grad, query, key, value, lse, delta, *results
+    )
+    packed = cu_q is not None
+    B, H, Hkv = *query.shape[:2], key.shape[1]
+    L, S = options.lengths(query, key)
     tensors = {"query": query, "key": key, "value": value, "grad": grad}
     inputs: Any = tuple(tensors.values())
-    mask, valid = dummy_pointers(query, mask, valid)
+    mask, valid, *ends = dummy_pointers(query, mask, valid, cu_q, cu_k)
     others = (
-        lse, delta, mask, valid, q_offset, scale, softcap, left, right,
-        H, L, S, lse.shape[-1], *(n for x in inputs for n in x.stride()),
+        lse, delta, mask, valid, q_offset, *ends, scale, softcap, left, right,
+        *((0, 0) if packed else (L, S)),  # the kernel loads both
+        *lse.stride()[:2], *(n for x in inputs for n in x.stride()),
     )  # fmt: skip
     constants = shape_constants(query, key, value) | options.constants
 
@@ -79,28 +94,30 @@ def _backward(
     ) -> None:
         tile, loaded = tiles(name, query, value, L, S), inputs
         variant = config_for(name, query, value).variant
-        uses = variant != "pointers" and not descriptor_reasons(**tensors)
+        uses = variant != "pointers" and not packed
+        uses = uses and not descriptor_reasons(**tensors)
         if uses:
             loaded = descriptors(tensors, constants | tile)
         block = "BLOCK_S" if name == "dkdv" else "BLOCK_L"
         kernel[(triton.cdiv(programs, tile[block]), heads, B)](
             *loaded, *results, *others,
             *(n for x in results for n in x.stride()[:3]), *mask.stride(),
-            **constants, **tile, DESCRIPTORS=uses,
+            **constants, **tile, VARLEN=packed, DESCRIPTORS=uses,
         )  # fmt: skip
 
+    dq, dk, dv = all_rows
     launch(attention_dkdv, "dkdv", S, Hkv, dk, dv)
     launch(attention_dq, "dq", L, H, dq)
-    return dq, dk, dv
+    return results
 
 
 @_backward.register_fake
 def _empty_gradients(
-    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *options: Any
 ) -> Any:
-    layout = torch.contiguous_format
+    packed = options[-4] is not None  # cu_q
     inputs = (query, key, value)
-    return tuple(torch.empty_like(x, memory_format=layout) for x in inputs)
+    return tuple(empty_rows(x, x.shape, packed) for x in inputs)
 
 
 def save(ctx: Any, inputs: Any, output: Any) -> None:
@@ -108,14 +125,16 @@ def save(ctx: Any, inputs: Any, output: Any) -> None:
     query, key, value, *fields, _variant = inputs
     x = Options(*fields)
     ctx.save_for_backward(
-        query, key, value, x.mask, x.valid, x.sinks, x.q_offset, *output
-    )
+        query, key, value, x.mask, x.valid, x.sinks, x.q_offset,
+        x.cu_q, x.cu_k, *output,
+    )  # fmt: skip
     ctx.numbers = x.scale, x.softcap, x.left, x.right
+    ctx.longest = x.longest_q, x.longest_k
 
 
 def gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
     """Return the gradient of each input of that operator, or None."""
-    query, key, value, mask, valid, sinks, q_offset, out, lse = (
+    query, key, value, mask, valid, sinks, q_offset, *ends, out, lse = (
         ctx.saved_tensors
     )
     lse_with_sink, d_sinks = lse, None
@@ -135,6 +154,7 @@ def gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
         d_out, query, key, value,
         F.pad(lse_with_sink / LN2, beyond, value=torch.inf),
         F.pad(delta, beyond), mask, valid, q_offset, *ctx.numbers,
+        *ends, *ctx.longest,
     )  # fmt: skip
     grads = {"query": dq, "key": dk, "value": dv, "sinks": d_sinks}
     inputs = ("query", "key", "value", *Options._fields, "variant")

@@ -103,14 +103,10 @@ def _check(
             f"initial_state must have shape {(B, H, D, Dv)}; got "
             f"{tuple(initial_state.shape)}"
         )
-    given = [query, key, value, g]
-    given += [] if initial_state is None else [initial_state]
-    if torch.is_grad_enabled() and any(x.requires_grad for x in given):
-        raise ValueError(
-            "query, key, value, g and initial_state must not require a "
-            "gradient, which the kernel has not: use torch.no_grad(), or "
-            "attn.linear_attention"
-        )
+    validation.no_grad(
+        "attn.linear_attention",
+        query=query, key=key, value=value, g=g, initial_state=initial_state,
+    )  # fmt: skip
     from attn.kernels.tile import INTERPRETED
 
     if not INTERPRETED and query.device.type != "cuda":

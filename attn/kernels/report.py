@@ -54,6 +54,8 @@ TILES = {
 }
 #: Of the forward kernel, as in ``configs``, whatever a row selects.
 VARIANTS = ("forward_pointers", "forward_tma", "forward_persistent")
+#: The same kernels over texts stored end to end.
+PACKED = ("forward_packed", "dkdv_packed", "dq_packed")
 
 
 class CompiledKernel(NamedTuple):
@@ -95,7 +97,8 @@ def compile_report(
         head_dims: ``D = Dv``, powers of two.
         kernels: of ``forward``, ``dkdv``, ``dq``, ``decode`` and ``linear``,
             and of ``forward_pointers``, ``forward_tma`` and
-            ``forward_persistent``, whatever the configuration selects.
+            ``forward_persistent``, whatever the configuration selects, and of
+            ``forward_packed``, ``dkdv_packed`` and ``dq_packed``.
         dtypes: of ``bf16``, ``fp16`` and ``fp32``.
 
     Returns:
@@ -111,7 +114,7 @@ def compile_report(
         >>> [row.instructions for row in rows]  # of the matrix units
         ['HMMA', 'HGMMA']
     """
-    known = (*KERNELS, *VARIANTS)
+    known = (*KERNELS, *VARIANTS, *PACKED)
     if unknown := set(kernels) - set(known):
         raise ValueError(
             f"kernels must be among {known}; got {min(unknown)!r}"
@@ -135,7 +138,7 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
     config = config_of(name, head_dim, ITEMSIZE[dtype], arch)
     variant = variant or config.variant
     heads = dict.fromkeys(("D", "DV", "BLOCK_D", "BLOCK_DV"), head_dim)
-    absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN", "SCALED")
+    absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "SCALED")
     constants = {
         **heads,
         **dict.fromkeys(absent, False),
@@ -146,7 +149,8 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
         "BANDED": 1,
         "MASK_KIND": 0,
         "PRECISION": "ieee" if dtype == "fp32" else "tf32",
-        "DESCRIPTORS": variant != "pointers",
+        "VARLEN": variant == "packed",
+        "DESCRIPTORS": variant in ("tma", "persistent"),
         "PERSISTENT": variant == "persistent",
         "HAS_START": True,
     }

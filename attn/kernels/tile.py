@@ -20,9 +20,11 @@ __all__ = [
     "block_range",
     "dot",
     "exp2_safe",
+    "load_numbers",
     "load_rows",
     "load_tile",
     "log2_sum",
+    "packed_text",
     "store_tile",
     "tile_scores",
 ]
@@ -59,6 +61,20 @@ def load_rows(
     else:
         tile = load_tile(X, row, L, x_l, x_d, D, BLOCK_D)
     return tile
+
+
+@triton.jit
+def load_numbers(X, row, L, beyond, MASKED: tl.constexpr):
+    """Load one number of each row; with ``MASKED``, ``beyond`` after L."""
+    inside = row < L if MASKED else None
+    return tl.load(X + row, inside, beyond if MASKED else None)
+
+
+@triton.jit
+def packed_text(CU, b):
+    """Return the start of one of several packed texts, and its length."""
+    start = tl.load(CU + b).to(tl.int64)
+    return start, (tl.load(CU + b + 1) - start).to(tl.int32)
 
 
 @triton.jit

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attn import arguments
 from attn.cache import Cache, ragged
 from attn.masks import Mask
-from attn.nn import validation
+from attn.nn import packing, validation
 from attn.nn.building import init_weights, make_block
 from attn.nn.config import TransformerConfig
 from attn.nn.norms import norm_factory
@@ -113,6 +113,7 @@ class Transformer(nn.Module):
         need_weights: bool = False,
         logits_to_keep: int | Tensor = 0,
         caches: Sequence[Cache] | None = None,
+        cu_seqlens: Tensor | None = None,
     ) -> Any:
         """Run the model.
 
@@ -142,6 +143,10 @@ class Transformer(nn.Module):
                 continue from there, and ``attention_mask`` covers all
                 tokens, those before too (or the capacity of static caches:
                 in a compiled graph always, and no shape ever changes).
+            cu_seqlens: where each of several texts starts that are packed
+                end to end into the only row, and the end of the last,
+                integers ``(N + 1,)``. None sees another, in layers with a
+                state too, and the positions of each count from 0.
 
         Returns:
             Logits ``(B, L, V)``, or hidden states ``(B, L, E)`` without a
@@ -170,6 +175,13 @@ class Transformer(nn.Module):
         lengths = validation.lengths(lengths, x, attention_mask=attention_mask)
         if lengths is not None and not caches:
             attention_mask = ragged.real(lengths, x.shape[1])
+        texts = None
+        if cu_seqlens is not None:
+            texts = packing.packed_texts(
+                cu_seqlens, x, attn_mask, lengths=lengths, caches=caches,
+                attention_mask=attention_mask, memory=memory,
+            )  # fmt: skip
+            positions = texts.positions if positions is None else positions
         if positions is None:
             length = x.shape[1]
             positions = torch.arange(length, device=x.device)
@@ -197,7 +209,10 @@ class Transformer(nn.Module):
             kwargs["lengths"] = lengths
         all_weights = []
         for i, block in enumerate(self.blocks):
-            x = block(x, cache=caches[i] if caches else None, **kwargs)
+            own = kwargs
+            if texts is not None:
+                own = kwargs | texts.options(block.attention)
+            x = block(x, cache=caches[i] if caches else None, **own)
             if need_weights:
                 x, weights = x
                 all_weights.append(weights)
@@ -245,11 +260,26 @@ class Transformer(nn.Module):
         return self.dropout(x)
 
     @arguments.named(of=forward)
-    def loss(self, ids: Tensor, **inputs: Any) -> Tensor:
+    def loss(
+        self, ids: Tensor, labels: Tensor | None = None, **inputs: Any
+    ) -> Tensor:
         """Return the mean cross-entropy of each next token, in nats.
 
-        Arguments are those of ``forward``, with ``L`` at least 2 and no
-        padding. The result is a scalar, about ``ln V`` before training.
+        Args:
+            ids: token ids, ``(B, L)``, ``L`` at least 2.
+            labels: the token ids, ``(B, L)``, with -100 in the place of each
+                that is not to be predicted: padding, or a prompt. As in
+                transformers they are shifted here: the logits of a token
+                meet the label of the next one. ``ids`` when None; with
+                ``cu_seqlens`` the first token of a text is never predicted.
+            inputs: other arguments of ``forward``.
+
+        Returns:
+            A scalar, about ``ln V`` before training; NaN if nothing is to be
+            predicted.
+
+        Raises:
+            ValueError, TypeError: an argument is wrong.
         """
         if self.head is None or ids.shape[1] < 2:
             raise ValueError(
@@ -257,8 +287,9 @@ class Transformer(nn.Module):
                 f"head={self.config.head} and shape {tuple(ids.shape)}"
             )
         logits = self(ids, **inputs)  # (B, L, V)
+        target = packing.next_tokens(ids, labels, inputs.get("cu_seqlens"))
         return F.cross_entropy(
-            logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten()
+            logits[:, :-1].flatten(0, 1).float(), target.flatten()
         )
 
 

@@ -225,27 +225,6 @@ def test_a_sliding_cache_keeps_no_more_than_its_window():
         cache.crop(N - 1)
 
 
-def test_a_dynamic_cache_keeps_gradients():
-    q, k, v = (x.requires_grad_() for x in tensors())
-    out = in_chunks(DynamicCache(), [4, 3, 4], q, k, v, is_causal=True)
-    whole = attn.grouped_attention(q, k, v, is_causal=True)
-    got = torch.autograd.grad(out.square().sum(), (q, k, v))
-    want = torch.autograd.grad(whole.square().sum(), (q, k, v))
-    for x, y in zip(got, want, strict=True):
-        assert_exact(x, y)
-
-
-@pytest.mark.parametrize("make", (static, paged, QuantizedCache))
-def test_caches_that_write_in_place_refuse_gradients(make):
-    _, k, v = tensors()
-    with pytest.raises(
-        ValueError, match="must not require .* use torch.no_grad"
-    ):
-        make().update(k.requires_grad_(), v)
-    with torch.no_grad():
-        make().update(k, v)
-
-
 def test_a_static_cache_has_one_shape_in_a_compiled_graph():
     _, k, v = tensors()
     cache = StaticCache(B, HKV, 6, D, DV, dtype=torch.float64)

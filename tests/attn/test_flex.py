@@ -104,14 +104,11 @@ def test_what_it_cannot_take_has_a_reason(no_compiling, options, says):
         api.attention(Q, K, V, enable_gqa=True, impl="flex", **options)
 
 
-def test_dtypes_gradients_and_empty_tensors_have_a_reason():
+def test_dtypes_and_empty_tensors_have_a_reason():
     def reasons(*tensors):
         return api.explain(*tensors, enable_gqa=True)["flex"]
 
     assert "float64" in reasons(*(x.double() for x in (Q, K, V)))[0]
-    assert (
-        "requires a gradient" in reasons(Q.clone().requires_grad_(), K, V)[0]
-    )
     assert "empty" in reasons(Q[:, :, :0], K, V)[0]
     assert reasons(*(x.to("meta") for x in (Q, K, V)))[0].startswith(
         "query is"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import transformers as T
@@ -146,10 +148,6 @@ def test_packed_sequences_equal_each_sequence_alone(family, use_cache):
     rows = tokens()[0].split(LENGTHS)
     alone = [network(row[None], use_cache=False).logits for row in rows]
     assert_close(got, torch.cat(alone, 1))
-    if not use_cache and family != "gpt_oss":  # its masks ignore positions
-        theirs = {k: batch[k] for k in ("input_ids", "position_ids")}
-        want = model(family, "eager")(**theirs, use_cache=False).logits
-        assert_close(got, want)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +189,20 @@ def test_packing_with_a_cache_or_chunked_attention_is_refused():
         network(**batch, past_key_values=cache)
     with pytest.raises(ValueError, match="got 11 tokens and chunks of 4"):
         model("llama4", "attn")(**batch)
+
+
+@torch.no_grad()
+def test_packed_positions_that_nothing_reads_are_warned_of():
+    batch = packed()
+    given = {k: batch[k] for k in ("input_ids", "position_ids")}
+    real = torch.ones(1, 11, dtype=torch.long)
+    network, said = model("llama", "attn"), "position_ids start again"
+    for leaks in ({"attention_mask": real}, {"use_cache": True}):
+        with pytest.warns(UserWarning, match=said):
+            network(**given, **{"use_cache": False} | leaks)
+    with warnings.catch_warnings(action="error"):
+        network(**given, use_cache=False)
+        network(given["input_ids"], attention_mask=real)
 
 
 # --- weights -----------------------------------------------------------------

@@ -266,6 +266,7 @@ def test_what_does_not_fit_is_refused(change, message):
 # --- sequences end to end ----------------------------------------------------
 
 LENGTHS = ([5, 1, 40, 0, 17], [3, 50, 1, 4, 33])
+SPLIT = (*LENGTHS, LENGTHS[1])
 
 
 def ragged(dtype=FP32):
@@ -285,39 +286,63 @@ def ragged(dtype=FP32):
 @pytest.mark.parametrize(
     "options",
     (
-        {},
-        {"is_causal": True},
+        pytest.param({}, marks=pytest.mark.exhaustive),
+        pytest.param({"is_causal": True}, marks=pytest.mark.exhaustive),
         {"is_causal": True, "q_offset": torch.tensor([0, 49, -3, 4, 16])},
-        {"window": (3, 1)},
+        pytest.param({"window": (3, 1)}, marks=pytest.mark.exhaustive),
         {"softcap": 1.5, "sinks": randn(H, seed=7), "scale": 0.4},
     ),
     ids=lambda options: ", ".join(options) or "plain",
 )
 def test_each_sequence_is_as_it_is_alone(options, dtype):
-    q, k, v, *ends = ragged(dtype)
-    out, lse = varlen_attention(
-        q, k, v, *ends, max(LENGTHS[0]), return_lse=True, **options
-    )
-    assert out.shape == (len(q), H, DV) and lse.shape == (H, len(q))
-    for i in range(len(LENGTHS[0])):
-        of_q, of_k = (slice(e[i], e[i + 1]) for e in ends)
-        kwargs = {**options, "q_offset": 0}
-        if "q_offset" in options:
-            kwargs["q_offset"] = int(options["q_offset"][i])
-        tensors = [q[of_q], k[of_k], v[of_k]]
-        exact, log = attn.scaled_dot_product_attention(
-            *(x.double().transpose(0, 1) for x in tensors),
-            enable_gqa=True,
-            return_lse=True,
-            **{
-                n: x.double() if n == "sinks" else x for n, x in kwargs.items()
-            },
-        )
-        peer = exact.to(dtype)
-        peer_error = distance(peer, exact) if dtype != FP32 else 0.0
-        close(out[of_q].transpose(0, 1), exact, dtype, peer_error)
-        if dtype == FP32:
-            assert distance(lse[:, of_q], log) < 1e-4
+    """Output, lse and all gradients; one has no queries, its keys get 0."""
+    *tensors, starts_q, starts_k = ragged(dtype)
+    tensors += [options["sinks"]] if "sinks" in options else []
+    seeds = randn(63, H, DV, seed=4), randn(H, 63, seed=5)
+
+    def run(function, dtype):
+        leaves = [x.to(dtype, copy=True).requires_grad_() for x in tensors]
+        own = options | ({"sinks": leaves[3]} if leaves[3:] else {})
+        out, lse = function(*leaves[:3], return_lse=True, **own)
+        finite = lse.masked_fill(lse == -torch.inf, 0.0)
+        seeded = [x.to(y.dtype) for x, y in zip(seeds, (out, lse))]  # noqa: B905
+        grads = torch.autograd.grad((out, finite), leaves, seeded)
+        return [out, lse, *grads]
+
+    def packed(q, k, v, **own):
+        return varlen_attention(q, k, v, starts_q, starts_k, 40, **own)
+
+    def one_by_one(q, k, v, q_offset=(0,) * 5, **own):
+        both = zip((q, k, v), SPLIT, strict=True)
+        parts = (x.transpose(0, 1).split(n, 1) for x, n in both)
+        alone = [
+            attn.scaled_dot_product_attention(
+                *text, q_offset=int(start), enable_gqa=True, **own
+            )
+            for *text, start in zip(*parts, q_offset, strict=True)
+        ]
+        out, lse = (torch.cat(x, 1) for x in zip(*alone, strict=True))
+        return out.transpose(0, 1), lse
+
+    exact, peers = run(one_by_one, torch.float64), run(one_by_one, dtype)
+    ours = run(packed, dtype)
+    for mine, peer, oracle in zip(ours, peers, exact, strict=True):
+        assert mine.shape == oracle.shape and mine.is_contiguous()
+        finite = oracle.isfinite()
+        assert torch.equal(mine[~finite].double(), oracle[~finite])
+        mine, peer, oracle = (x[finite] for x in (mine, peer, oracle))
+        close(mine, oracle, dtype, distance(peer, oracle))
+
+
+def test_torch_holds_packed_texts_for_a_good_operator():
+    from attn.kernels.forward import forward
+
+    *tensors, starts_q, starts_k = ragged()
+    rows = [x.transpose(0, 1)[None].requires_grad_() for x in tensors]
+    given = (*rows, None, None, None, torch.zeros(5, dtype=torch.int32))
+    given += (0.25, 0.0, configs.UNBOUNDED, 0, starts_q, starts_k, 40, 50)
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(forward, given, test_utils=tests)
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,6 @@ REFUSED = {
     "query must not be float64": (
         lambda: linear_attention_chunks(*(x.double() for x in (Q, K, V)), G)
     ),
-    "must not require a gradient": (
-        lambda: linear_attention_chunks(Q, K, V, G.clone().requires_grad_())
-    ),
     r"initial_state must have shape \(2, 2, 20, 18\)": (
         lambda: linear_attention_chunks(Q, K, V, G, initial_state=V)
     ),

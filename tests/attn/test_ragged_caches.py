@@ -114,17 +114,6 @@ def test_ragged_rows_are_reordered_forked_and_cropped(make):
     assert torch.as_tensor(fork.seq_len).eq(2).all()
 
 
-def test_a_ragged_dynamic_cache_keeps_gradients():
-    _, k, v = (x.requires_grad_() for x in tensors())
-    cache = DynamicCache()
-    cache.update(k[:, :, :4], v[:, :, :4], torch.tensor([1, 3]))
-    view = cache.update(k[:, :, 4:6], v[:, :, 4:6])
-    grad = torch.autograd.grad(view.key.sum(), k)[0]
-    read = torch.zeros(B, N)
-    read[0, :1], read[1, :3], read[:, 4:6] = 1, 1, 1
-    assert torch.equal(grad, read[:, None, :, None].expand_as(k).double())
-
-
 def test_a_ragged_static_cache_needs_a_graph_for_the_prompt_and_one_after():
     q, k, v = tensors()
     eager, compiled = static(), static()

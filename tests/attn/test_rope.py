@@ -93,16 +93,6 @@ def test_rope_rounds_half_precision_once():
     assert torch.equal(attn.apply_rope(x, cos, sin), exact.bfloat16())
 
 
-def test_gradients_of_rope_equal_finite_differences():
-    x = randn(2, 3, 5, 8, dtype=torch.float64).requires_grad_()
-    for interleaved in (False, True):
-        cos, sin = tables(torch.arange(5), 6, interleaved)
-        assert torch.autograd.gradcheck(
-            lambda x, c=cos, s=sin, i=interleaved: attn.apply_rope(x, c, s, i),
-            x,
-        )
-
-
 @pytest.mark.parametrize(
     "shape", ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8), (0, 3, 5, 8))
 )

@@ -22,6 +22,7 @@ from tests.attn.models import (
     new,
     randomised,
 )
+from tests.marks import exhaustive_but
 
 
 @EVERY
@@ -221,3 +222,54 @@ def test_a_model_refuses_masks_and_positions_that_do_not_fit(
     error = TypeError if message == "float32" else ValueError
     with pytest.raises(error, match=message):
         model("gpt")(ids(), **arguments)
+
+
+# --- training ----------------------------------------------------------------
+
+TEXTS = (4, 0, 1, 6)
+
+
+@pytest.mark.parametrize("attention", ("auto", "gated_delta", "linear"))
+@pytest.mark.parametrize("name", exhaustive_but(["rope"], MODELS))
+def test_packed_texts_train_as_each_alone(name, attention):
+    network = model(name, attention=[attention, "auto"])
+    packed = ids(1, sum(TEXTS))
+    ends = torch.tensor([0, *TEXTS]).cumsum(0)
+    alone = [x for x in packed.split(TEXTS, 1) if x.numel()]
+    got = network(packed, cu_seqlens=ends)
+    assert_exact(got, torch.cat([network(x) for x in alone], 1))
+    parts = [
+        network.loss(x) * (x.shape[1] - 1) for x in alone if x.shape[1] > 1
+    ]
+    both = network.loss(packed, cu_seqlens=ends), sum(parts) / 8
+    weights = [*network.parameters()]
+    results = [(x, *torch.autograd.grad(x, weights)) for x in both]
+    for x, y in zip(*results, strict=True):
+        assert (x - y).abs().max() <= 1e-6 * (1 + y.abs().max())
+
+
+def test_labels_are_shifted_as_transformers_shifts_its_own():
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    network, x = model("rope"), ids()
+    labels = x.clone()
+    labels[0, :3] = labels[1, 4:] = -100  # a prompt, and padding
+    real = torch.ones_like(x)
+    real[1, 4:] = 0
+    got = network.loss(x, labels, attention_mask=real)
+    logits = network(x, attention_mask=real)
+    want = ForCausalLMLoss(logits, labels, V)
+    assert abs(got - want) < 1e-6
+    assert network.loss(x, x) == network.loss(x)
+
+
+def test_labels_and_borders_that_do_not_fit_are_refused():
+    cu = torch.tensor([0, 6])
+    for message, given in {
+        "the shape of ids.*shifted here": {"labels": ids()[:, 1:]},
+        "labels must be token ids": {"labels": ids().double()},
+        "must rise from 0": {"cu_seqlens": torch.tensor([0, 5])},
+        "lengths must be None": {"cu_seqlens": cu, "lengths": cu[1:]},
+    }.items():
+        with pytest.raises((ValueError, TypeError), match=message):
+            model("rope").loss(ids(1), **given)

@@ -170,7 +170,9 @@ def _varlen(check: Check) -> Runs:
         options |= {"window": (check.S // 4, 0), "softcap": 2.0}
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
-        tensors = [x.to(dtype) for x in (q, k, v)]
+        tensors = [
+            x.detach().to(dtype).requires_grad_() for x in (q, k, v)
+        ]  # fmt: skip
         own = dict(options)
         if check.variant == "all":
             own["sinks"] = sinks.to(dtype)
@@ -196,7 +198,10 @@ def _varlen(check: Check) -> Runs:
                 )
             outs, lses = zip(*parts, strict=True)
             out, lse = torch.cat(outs, 1).transpose(0, 1), torch.cat(lses, 1)
-        return {"out": out, "lse": lse[..., None]}
+        seed = _draw(check, 10, *out.shape).to(out.dtype)
+        found = torch.autograd.grad(out, tensors, seed)
+        grads = zip(("d_query", "d_key", "d_value"), found, strict=True)
+        return {"out": out, "lse": lse[..., None], **dict(grads)}
 
     return _runs(call, varlen_attention, check)
 
