@@ -30,7 +30,7 @@ def empty_caches(
     left = [None if x is None else x[0] for x in windows]
     if kind == "sliding" and all(x is None for x in left):
         raise ValueError(
-            "cache must be 'dynamic' or 'static' for a model without "
+            "kind of cache must be 'dynamic' or 'static' for a model without "
             "windows: it needs all keys; got 'sliding'"
         )
     like = model.token_embedding.weight
@@ -46,8 +46,8 @@ def empty_caches(
             return own
         if new is not DynamicCache:
             raise ValueError(
-                "cache must be 'dynamic' for a model whose layers have caches "
-                f"of their own; got {kind!r}"
+                "kind of cache must be 'dynamic' for a model whose layers "
+                f"have caches of their own; got {kind!r}"
             )
         arguments.count("capacity", capacity)
         assert capacity is not None

@@ -120,10 +120,11 @@ def generate(
         for _ in range(max_new_tokens):
             logits = predict(ids, mask)  # (B, V)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float))
-            if bool(logits.amax(-1).isnan().any()):  # NaN if one is
+            largest = logits.amax(-1)  # NaN if one is
+            if not bool((largest > -torch.inf).all()):
                 raise ValueError(
-                    "model must return numbers as logits; got NaN after "
-                    f"{ids.shape[1]} tokens"
+                    "model must return numbers as logits; got "
+                    f"{float(largest.min())} after {ids.shape[1]} tokens"
                 )
             if repetition_penalty != 1:
                 logits = penalize_repetition(

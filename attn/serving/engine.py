@@ -186,7 +186,7 @@ class Engine:
         except BaseException as error:
             self.scheduler.discard()
             if not isinstance(error, Exception):
-                raise  # an interrupt costs nobody: the step is run again
+                raise  # an interrupt costs nothing: the step is run again
             self._fail(rows, error)
             return output
         read = [x.num_computed_tokens + counts[x.id] for x in rows]

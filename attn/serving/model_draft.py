@@ -14,8 +14,8 @@ from attn.serving.served_models import check_model
 class ModelDraft:
     """Guess what a smaller model would write, greedily.
 
-    A call goes on from the caches of the longest text that it knows and that
-    the new one begins with. It reads what was added since.
+    The caches of the last texts are kept: a call reads only what follows the
+    longest of them that its text begins with.
 
     Args:
         model: a causal ``attn.Transformer``, of the same tokens, and with

@@ -51,7 +51,8 @@ class Scheduler:
     first always goes on.
 
     Guesses (``Request.draft_ids``) are read behind the last token, as many
-    as budget and pages leave room for: nothing is preempted for one.
+    as budget and pages allow: a request drops its own before another is
+    preempted, and leaves a token of the budget to each that runs.
 
     Args:
         pool: the pages, an ``attn.PageAllocator`` or ``attn.PagePool``.
@@ -197,7 +198,8 @@ class Scheduler:
         i = 0
         while i < len(self.running) and budget:
             request = self.running[i]
-            count = self._wanted(request, budget)
+            behind = len(self.running) - i - 1
+            count = self._wanted(request, budget, behind)
             # Requests after this one came later: they give way first.
             while not self._allocate(request, count):
                 if request.draft_ids:  # guesses give way before requests
@@ -270,12 +272,12 @@ class Scheduler:
                 "output must be that of the last call of schedule, and each "
                 f"is used once; got {output}"
             )
-        left = {x.id for x in self.running}
-        if (
-            not set(output.samples) & left
-            <= set(tokens)
-            <= set(output.samples)
-        ):
+        new = {
+            name: x if isinstance(x, Sequence) else [x]
+            for name, x in tokens.items()
+        }
+        sampled, left = set(output.samples), {x.id for x in self.running}
+        if not sampled & left <= {x for x in new if new[x]} <= sampled:
             raise ValueError(
                 "tokens must have one for each request whose last token was "
                 f"read, {list(output.samples)}; got {list(tokens)}"
@@ -285,12 +287,11 @@ class Scheduler:
             count = output.num_scheduled_tokens.get(request.id)
             if count is None:
                 continue
-            found = tokens.get(request.id, ())
-            new = found if isinstance(found, Sequence) else [found]
-            guesses = output.drafts.get(request.id, ())
-            rejected = len(guesses) + 1 - len(new) if guesses else 0
+            mine = new.get(request.id, ())
+            read = len(output.drafts.get(request.id, ())) + bool(mine)
+            rejected = max(0, read - len(mine))
             request.draft_ids = []
-            for token in new:
+            for token in mine:
                 if request.append(token):
                     break
             if not rejected or self.can_crop:
@@ -313,12 +314,13 @@ class Scheduler:
             computed = request.token_ids[: request.num_computed_tokens]
             self.prefix_cache.insert(computed, request.pages)
 
-    def _wanted(self, request: Request, budget: int) -> int:
+    def _wanted(self, request: Request, budget: int, behind: int = 0) -> int:
         """Return how many tokens a request reads next; 0 must wait."""
         missing = request.num_tokens - request.num_computed_tokens
         if missing > budget and not self.chunked_prefill:
             return 0
-        request.draft_ids = request.draft_ids[: max(0, budget - missing)]
+        room = max(0, budget - missing - behind)
+        request.draft_ids = request.draft_ids[:room]
         return min(missing + len(request.draft_ids), budget)
 
     def _allocate(self, request: Request, count: int, spare: int = 0) -> bool:

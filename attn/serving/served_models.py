@@ -1,4 +1,4 @@
-"""Which models can be served: what their layers keep of a text."""
+"""Models that can be served, by what their layers keep of a text."""
 
 from __future__ import annotations
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 
 import pytest
 import torch
 
 import attn
 from attn import hf
-from attn.serving import Engine, Request
+from attn.serving import Draft, Engine, ModelDraft, Request, prompt_lookup
 from tests.attn import hf_zoo
-from tests.attn.models import V, ids, model, small_llama, varied, vary
+from tests.attn.models import V, model, new, small_llama, varied, vary
+from tests.marks import exhaustive_but
 
 NEW = 6
+NO = Draft([], [])
 KINDS = {
     "rope": {},
     "alibi": {},
@@ -22,6 +25,8 @@ KINDS = {
     "rope, window": {"window": (2, 0)},
     "rope, GQA": {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4},
     "parallel": {},
+    "rope, hybrid": {"attention": ("gated_delta", "auto")},
+    "none, states": {"attention": ("linear", "gated_delta")},
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -52,9 +57,13 @@ def served(model, texts, new=NEW, eos=None, **options):
     return engine, outputs
 
 
-def alone(model, text, new=NEW, eos=None):
-    prompt = torch.tensor([text])
-    return attn.generate(model, prompt, new, eos=eos)[0, len(text) :].tolist()
+def alone(model, text, new=NEW, eos=None, like=None):
+    options = {}
+    if like is not None and like.temperature:
+        options = {"temperature": like.temperature, "top_p": like.top_p}
+        options["generator"] = torch.Generator().manual_seed(like.seed)
+    out = attn.generate(model, torch.tensor([text]), new, eos=eos, **options)
+    return out[0, len(text) :].tolist()
 
 
 def check(model, texts, engine, new=NEW, eos=None):
@@ -82,13 +91,179 @@ def test_chunks_preemption_and_shared_prefixes_change_no_token(kind):
 
 
 def test_a_ragged_step_is_one_forward_without_padding():
-    net, seen = model_of("rope"), []
+    """Parts of prompts, answers, and drafts."""
+    net, seen = model_of("rope, hybrid"), []
     hook = net.register_forward_pre_hook(lambda _, x: seen.append(x[0].shape))
-    _, outputs = served(net, prompts(), max_num_batched_tokens=6)
+    options = {"max_num_batched_tokens": 6, "draft": DRAFTS["lookup"]}
+    _, outputs = served(net, prompts(), **options)
     hook.remove()
+    assert any(x.drafts and len(x.samples) > 1 for x in outputs)
     counts = [list(x.num_scheduled_tokens.values()) for x in outputs]
     assert seen == [(1, sum(x)) for x in counts]
     assert any(1 in x and max(x) > 1 for x in counts), "prompts and answers"
+
+
+class Faults:
+    """A seeded server: requests arrive, are cancelled, and meet errors."""
+
+    def __init__(self, kind, draft, seed):
+        r = self.r = random.Random(seed)
+        net = self.net = model_of(kind)
+        self.engine = Engine(
+            net, num_pages=10, page_size=4, draft=DRAFTS[draft],
+            max_num_batched_tokens=r.randint(4, 12),
+        )  # fmt: skip
+        self.heard, self.errors, self.raising = {}, {}, None
+        self.requests, self.steps = [], 0
+        full, stopped = torch.OutOfMemoryError("full"), KeyboardInterrupt()
+        self.plan = {r.randrange(2, 14): full, r.randrange(14): stopped}
+        for i, text in enumerate(prompts(9, seed)):
+            options = {"temperature": 0.8, "top_p": 0.9} if i % 2 else {}
+            self.heard[i] = []
+            self.requests.append(
+                Request(i, text, NEW, seed=i, on_token=self.hear, **options)
+            )
+        # In the middle of a step: the first layer has been computed.
+        self.hook = net.blocks[1].register_forward_pre_hook(self.maybe_raise)
+
+    def hear(self, request, token):
+        self.heard[request.id].append(token)
+        if self.r.random() < 0.02:
+            self.errors[request.id] = error = OSError("the client is gone")
+            raise error
+        if self.r.random() < 0.02:
+            self.engine.abort(self.r.choice(self.requests))
+
+    def maybe_raise(self, *_):
+        error, self.raising = self.raising, None
+        if error is not None:
+            raise error
+
+    def step(self):
+        engine, r = self.engine, self.r
+        if r.random() < 0.1:
+            engine.abort(r.choice([*self.requests, r.randrange(9), "?"]))
+        self.raising = self.plan.pop(self.steps, None)
+        self.steps += 1
+        error = self.raising
+        try:
+            counts = engine.step().num_scheduled_tokens
+        except KeyboardInterrupt:
+            return
+        if error is not self.raising:  # it was met
+            self.errors |= dict.fromkeys(counts, error)
+        self.raising = None
+
+    def run(self):
+        arrivals = list(self.requests)
+        while arrivals or self.engine.scheduler.has_unfinished:
+            while arrivals and self.r.random() < 0.5:
+                self.engine.add_request(arrivals.pop(0))
+            self.step()
+        self.hook.remove()
+
+
+DRAFTS = {
+    "none": None,
+    "lookup": functools.partial(prompt_lookup, ngram=2, k=4, branches=2),
+    "wrong": lambda text: Draft([1, 2, 3], [-1, 0, 1]),
+    "model": lambda text: model_draft()(text),
+}
+
+
+@functools.cache
+def model_draft():
+    return ModelDraft(varied("rope", num_layers=1), k=3)
+
+
+@pytest.mark.filterwarnings("ignore:requests .* end with:RuntimeWarning")
+@pytest.mark.parametrize("seed", exhaustive_but([0, 1], list(range(12))))
+@pytest.mark.parametrize("draft", exhaustive_but(["lookup"], list(DRAFTS)))
+@pytest.mark.parametrize(
+    "kind", exhaustive_but(["rope, GQA", "rope, hybrid"], list(KINDS))
+)
+def test_faults_cost_those_they_hit_and_no_page_and_no_token(
+    kind, draft, seed
+):
+    faults = Faults(kind, draft, seed)
+    faults.run()
+    engine, whole = faults.engine, 0
+    for x in faults.requests:
+        want = alone(faults.net, x.prompt_ids, like=x)
+        assert x.output_ids == want[: len(x.output_ids)]
+        heard = faults.heard[x.id]
+        assert heard == x.output_ids[: len(heard)]
+        assert len(engine.margins[x.id]) == len(x.output_ids)
+        assert x.error is faults.errors.get(x.id)
+        reason = "abort" if x.aborted else "length"
+        assert x.finish_reason == ("error" if x.error else reason)
+        whole += x.finish_reason == "length"
+        assert x.finish_reason != "length" or heard == want
+        assert engine.abort(x) is False and not x.pages and not x.states
+    assert 0 < whole < len(faults.requests)
+    pool, tree = engine.scheduler.pool, engine.scheduler.prefix_cache
+    stored = tree.num_pages if tree else 0
+    assert len(pool.free_pages) == pool.num_pages - stored
+    assert not stored or tree.evict(stored) == stored
+    assert all(x.ref_counts == [0] * 10 for x in engine.pools)
+
+
+@pytest.mark.parametrize("kind", ("rope", "rope, hybrid"))
+def test_a_right_draft_saves_steps_and_a_wrong_one_costs_none(kind):
+    """Of a state, which forgets no guess, a rejected step is read again."""
+    net, text = model_of(kind), prompts(1)[0]
+    new = alone(net, text, 12)
+
+    def perfect(so_far):
+        at = len(so_far) - len(text)
+        return Draft(new[at : at + 3], list(range(-1, len(new[at:][:3]) - 1)))
+
+    def wrong(so_far):
+        return Draft([(new[len(so_far) - len(text)] + 1) % V], [-1])
+
+    steps = {}
+    for draft in (None, perfect, wrong):
+        engine, outputs = served(net, [text], 12, draft=draft)
+        check(net, [text], engine, 12)
+        steps[draft] = len(outputs)
+    assert steps == {None: 12, perfect: 4, wrong: 12}
+
+
+def test_what_is_wrong_with_one_request_ends_that_one():
+    """NaN comes from the embedding of token 7; drafts are of each text."""
+    net = new("rope", tied=False).double().eval()
+    with torch.no_grad():
+        net.token_embedding.weight[7] = torch.nan
+        net.head.weight[7] = 0  # nobody else writes it
+    drafts = {1: [[1]], 2: Draft([V], [-1]), 3: Draft([1], [-1, 0])}
+    engine = Engine(
+        net, num_pages=9, page_size=4, draft=lambda x: drafts.get(x[0], NO),
+    )  # fmt: skip
+    for i in (7, 1, 2, 3, 4):
+        engine.add_request(Request(i, [i], 4))
+    with pytest.warns(RuntimeWarning, match="requests .* end with"):
+        assert engine.run()[4] == alone(net, [4], 4)
+    errors = {i: x.error for i, x in engine._requests.items()}
+    for i, message in {
+        7: "must return numbers as logits; got nan for 7",
+        1: "must return an attn.serving.Draft.*; got list",
+        2: f"must be below the vocab_size, {V}; got {V}",
+        3: "a parent for each token; got 1 tokens and 2 parents",
+    }.items():
+        assert re.search(message, str(errors.pop(i)))
+    assert errors == {4: None}
+
+
+def test_a_lowered_limit_ends_a_request_where_it_is():
+    engine = Engine(model_of("rope"), num_pages=9, max_num_seqs=1)
+    runs, waits = Request(0, [1, 2], NEW), Request(1, [1, 2], NEW)
+    engine.add_request(runs), engine.add_request(waits)
+    engine.step()
+    runs.max_new_tokens, waits.max_new_tokens = 1, 0
+    assert engine.step().finished == (0, 1)
+    assert engine.run() == {0: alone(model_of("rope"), [1, 2], 1), 1: []}
+    with pytest.raises(TypeError, match="the id of one; got list"):
+        engine.abort([runs])
 
 
 def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch):
@@ -127,15 +302,6 @@ def test_a_shared_prefix_is_read_once():
         )
     sharing = sum(text[:8] == texts[0][:8] for text in texts)
     assert outputs[False] - outputs[True] == 8 * (sharing - 1)
-
-
-def test_every_page_returns_but_for_the_stored_prefixes():
-    engine, _ = served(model_of("rope"), prompts(), num_pages=10)
-    pool = engine.scheduler.pool
-    stored = engine.scheduler.prefix_cache.num_pages
-    assert stored and len(pool.free_pages) == pool.num_pages - stored
-    assert engine.scheduler.prefix_cache.evict(stored) == stored
-    assert all(x.ref_counts == [0] * 10 for x in engine.pools)
 
 
 def test_what_a_page_held_before_has_no_part():
@@ -200,14 +366,6 @@ def test_an_id_is_used_once():
     engine, _ = served(model("rope"), [[1]])
     with pytest.raises(ValueError, match="id of its own; got 0 again"):
         engine.add_request(Request(0, [1], 1))
-
-
-def test_nan_logits_are_refused():
-    broken = model("rope")
-    with torch.no_grad():
-        broken.head.weight.fill_(torch.nan)
-    with pytest.raises(ValueError, match="got NaN for \\[0\\]"):
-        served(broken, [ids(1)[0].tolist()])
 
 
 def test_a_cache_over_given_pages_writes_where_the_table_says():
