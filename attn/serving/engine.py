@@ -123,6 +123,7 @@ class Engine:
         )
         self.margins: dict[Hashable, list[float]] = {}
         self._requests: dict[Hashable, Request] = {}
+        self._failed: list[Request] = []  # in the step that runs
 
     def add_request(self, request: Request) -> None:
         """Append a request to those that wait.
@@ -171,6 +172,19 @@ class Engine:
 
         Requests are updated in place (``request.output_ids``).
         """
+        output = self._step()
+        failed, self._failed = self._failed, []
+        for request in failed:
+            error = request.error
+            warnings.warn(
+                f"request {request.id!r} ends with {type(error).__name__}, "
+                f"its error: {error}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return output
+
+    def _step(self) -> SchedulerOutput:
         self._guess()
         output = self.scheduler.schedule()
         counts = output.num_scheduled_tokens
@@ -195,8 +209,9 @@ class Engine:
         for i, request in enumerate(rows):
             if request.num_computed_tokens == read[i]:
                 request.states = [x.of(i) for x in states]
+        for request, start in zip(rows, had, strict=True):
             try:
-                for token in request.output_ids[had[i] :]:
+                for token in request.output_ids[start:]:
                     if request.on_token is not None and not request.aborted:
                         request.on_token(request, token)
             except Exception as error:
@@ -261,7 +276,7 @@ class Engine:
                 self.margins[request.id][had:] = ahead[row : row + len(new)]
             except Exception as error:
                 self._fail([request], error)
-            row += len(guesses)
+            row += len(new)
         return tokens
 
     def _fail(self, requests: Sequence[Request], error: Exception) -> None:
@@ -273,9 +288,4 @@ class Engine:
         for request in requests:
             request.error = error
             self.scheduler.abort(request)
-        warnings.warn(
-            f"requests {[x.id for x in requests]} end with "
-            f"{type(error).__name__}, their request.error: {error}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        self._failed += requests
