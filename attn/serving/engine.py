@@ -276,7 +276,7 @@ class Engine:
                 self.margins[request.id][had:] = ahead[row : row + len(new)]
             except Exception as error:
                 self._fail([request], error)
-            row += len(new)
+            row += len(guesses)
         return tokens
 
     def _fail(self, requests: Sequence[Request], error: Exception) -> None:
