@@ -144,6 +144,7 @@ def test_faults_cost_those_they_hit_and_no_page_and_no_token(
     due, held, heard, errors, steps = [], [], {}, {}, itertools.count()
 
     def hear(request, token):
+        assert not request.aborted
         heard.setdefault(request.id, []).append(token)
         if r.random() < 0.02:
             errors[request.id] = OSError("the client is gone")
@@ -202,9 +203,10 @@ def test_a_right_draft_saves_steps_and_a_wrong_one_costs_none(kind):
     for add in (None, 0, 1):
 
         def draft(so_far, add=add):
-            right = new[len(so_far) - len(text) :][:3]
-            wrong = [(x + add) % V for x in right]
-            return Draft(wrong, list(range(-1, len(wrong) - 1)))
+            guesses = [(x + add) % V for x in new[len(so_far) - len(text) :]]
+            first, rest = guesses[:1], guesses[1:3]  # and a sibling between
+            parents = [-1, -1, 0, 2][: 2 + len(rest)]
+            return Draft([*first, V - 1, *rest], parents)
 
         guess = None if add is None else draft
         engine, outputs = served(net, [text], 12, draft=guess)
