@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.backends import (
     cpu_gqa,
     cpu_half,
@@ -165,6 +166,8 @@ def _untiled(inputs: AttentionInputs) -> list[str]:
         reasons.append(f"dropout_p is {p}: it has no dropout")
     if inputs.is_forward_mode:
         reasons.append("a forward-mode gradient: it has none")
+    elif tracing.in_functorch():
+        reasons.append("a transform of torch.func: it takes none")
     return reasons + _unrecorded()
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 
 def tensor(name: str, x: Any, *, floating: bool = False) -> None:
@@ -84,16 +83,6 @@ def same_device(name: str, x: Tensor, other: str, like: Tensor) -> None:
             f"{name} must be on the device of {other}, {like.device}; got "
             f"{x.device}"
         )
-
-
-def has_values(x: Tensor) -> bool:
-    """Return whether elements can be read: not where one stands for many."""
-    return not (
-        torch.compiler.is_compiling()
-        or x.is_meta
-        or isinstance(x, FakeTensor)
-        or torch._C._functorch.is_functorch_wrapped_tensor(x)
-    )
 
 
 def _is_int(x: Any) -> bool:

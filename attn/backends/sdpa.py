@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn import tracing
 from attn.functional.inputs import AttentionInputs
 from attn.masks import Term
 from attn.masks.combine import combine_masks
@@ -39,7 +40,10 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         )
     if inputs.is_forward_mode:
         reasons.append("a forward-mode gradient: PyTorch's kernels have none")
-    if 0 in (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape):
+    if inputs.is_second_order:
+        reasons.append("a gradient of a gradient: PyTorch's kernels have none")
+    tensors = (inputs.query, inputs.key, inputs.value)
+    if any(tracing.has_zero(*x.shape) for x in tensors):
         reasons.append("a tensor is empty: torch's answer is not always 0")
     return reasons
 

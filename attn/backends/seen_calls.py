@@ -19,7 +19,7 @@ from attn.backends.registry import Implementation, Registry, registry
 from attn.functional.attention import grouped
 from attn.functional.inputs import AttentionInputs
 from attn.masks import Mask
-from attn.profiling.compat import in_forward_mode
+from attn.tracing import in_graph, in_transform
 
 __all__ = ["call_key", "recall", "remember"]
 
@@ -57,19 +57,14 @@ def call_key(
 
     That is so for other implementations than the built-in ones, whose
     conditions may read anything; for measured ones; for sinks, and for a
-    ``Mask`` or a ``q_offset`` that holds tensors; for forward-mode
-    gradients; and in a graph that is being traced.
+    ``Mask`` or a ``q_offset`` that holds tensors; in a transform of
+    ``torch.func``; and in a graph that is being traced.
     """
-    in_graph = (
-        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
-    )
-    if in_graph or not _is_plain(own):
+    if in_graph() or in_transform() or not _is_plain(own):
         return None
     for x in (query, key, value):
         if type(x) is not Tensor or x.is_nested or x.layout != torch.strided:
             return None
-    if in_forward_mode():  # few backends have such gradients
-        return None
     mask, dropout_p, is_causal, scale, gqa, softcap, sinks, window, start = (
         options.values()
     )

@@ -61,7 +61,7 @@ class Cache(ABC):
         """Return the positions of the next tokens, ``(L,)`` or ``(B, L)``."""
         arguments.count("length", length, 0)
         start = self.seq_len
-        if isinstance(start, int):
+        if not isinstance(start, Tensor):
             return torch.arange(start, start + length)
         new = torch.arange(length, device=start.device)
         return new + (start[:, None] if start.dim() else start)
@@ -81,7 +81,7 @@ class Cache(ABC):
         stored or not. A ``StaticCache`` also takes one for its capacity.
         """
         read = self.seq_len
-        longest = read if isinstance(read, int) else int(read.max())
+        longest = int(read.max()) if isinstance(read, Tensor) else read
         return (longest + length,)
 
     def valid(self) -> Tensor | None:

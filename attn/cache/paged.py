@@ -18,7 +18,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.cache import ragged, validation
 from attn.cache.allocator import PageAllocator
 from attn.cache.base import Cache, CacheView
@@ -169,6 +169,7 @@ class PagedCache(Cache):
         stored = [x[:1].expand(len(self.pages), -1, -1, -1) for x in pools]
         validation.new_tokens(key, value, (stored[0], stored[1]))
         validation.no_grad(key, value)
+        tracing.require_values("which give its pages", seq_len=self.seq_len)
         counts = [key.shape[2]] * len(self.pages)
         if lengths is not None:
             validation.lengths(lengths, len(self.pages), key.shape[2])

@@ -5,23 +5,36 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn import tracing
+
 
 def real(lengths: Tensor, length: int) -> Tensor:
     """Return which of ``length`` tokens are real, bool ``(B, length)``."""
     return torch.arange(length, device=lengths.device) < lengths[:, None]
 
 
-def take(x: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
+def take(
+    x: Tensor, start: Tensor, lengths: Tensor, most: int | None = None
+) -> Tensor:
     """Return the tokens of each row that begin at ``start``.
 
     Args:
         x: ``(B, H, S, D)``.
         start, lengths: the first of them and how many, both ``(B,)``.
+        most: the greatest of the lengths, which is read when None.
     """
-    longest = int(lengths.max()) if len(lengths) else 0
-    index = start[:, None] + torch.arange(longest, device=x.device)
-    valid = real(lengths, longest)  # (B, longest)
+    if most is None:
+        most = _longest(lengths)
+    index = start[:, None] + torch.arange(most, device=x.device)
+    valid = real(lengths, most)  # (B, most)
     return _select(x, index.masked_fill(~valid, 0), valid)
+
+
+def _longest(lengths: Tensor) -> int:
+    """Return the greatest length."""
+    reason = "which give the size of the result"
+    tracing.require_values(reason, lengths=lengths)
+    return int(lengths.max()) if len(lengths) else 0
 
 
 def append(
@@ -35,7 +48,7 @@ def append(
     """
     old = new[:, :, :0] if old is None else old
     total = before + count
-    longest = int(total.max()) if len(total) else 0
+    longest = _longest(total)
     index = torch.arange(longest, device=new.device)
     is_new = index >= before[:, None]  # (B, longest)
     index = torch.where(is_new, index - before[:, None] + old.shape[2], index)

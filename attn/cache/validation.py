@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 
 
 def new_tokens(
@@ -78,7 +78,7 @@ def lengths(lengths: Any, batch: int, most: int, least: int = 0) -> None:
         got = lengths.dtype if is_tensor else type(lengths).__name__
         raise TypeError(f"lengths must be an integer tensor (B,); got {got}")
     fits = lengths.shape == (batch,)
-    if fits and not torch.compiler.is_compiling():
+    if fits and tracing.has_values(lengths):
         fits = all(least <= n <= most for n in lengths.tolist())
     if not fits:
         raise ValueError(
@@ -131,7 +131,9 @@ def rows(rows: Tensor, batch: int) -> None:
             f"rows must be integers (B,); got {rows.dtype} of shape "
             f"{tuple(rows.shape)}"
         )
-    if rows.numel() and not (rows.min() >= 0 and rows.max() < batch):
+    if not (rows.numel() and tracing.has_values(rows)):
+        return
+    if not (rows.min() >= 0 and rows.max() < batch):
         raise ValueError(
             f"rows must be 0 to {batch - 1}; got {int(rows.min())} to "
             f"{int(rows.max())}"

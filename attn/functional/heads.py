@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from attn import arguments
@@ -146,6 +147,9 @@ def grouped_matmul(x: Tensor, shared: Tensor) -> Tensor:
     """
     if x.dim() < 3 or shared.dim() < 3 or x.shape[-3] == shared.shape[-3]:
         return x @ shared
+    if torch.compiler.is_exporting():  # packing fixes a length that is free
+        heads = x.unflatten(-3, (shared.shape[-3], -1))  # (..., Hkv, G, L, X)
+        return (heads @ shared.unsqueeze(-3)).flatten(-4, -3)
     rows = pack_groups(x, shared.shape[-3]) @ shared  # (..., Hkv, G * L, Y)
     group = x.shape[-3] // shared.shape[-3]
     return rows.unflatten(-2, (group, x.shape[-2])).flatten(-4, -3)

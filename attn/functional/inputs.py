@@ -14,8 +14,8 @@ from typing import TypedDict
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from attn import tracing
 from attn.functional import validation
 from attn.functional.validation import Window
 from attn.masks import Mask, causal
@@ -102,14 +102,24 @@ class AttentionInputs:
     @property
     def requires_grad(self) -> bool:
         """Return whether autograd records any of the three tensors."""
-        flags = [x.requires_grad for x in (self.query, self.key, self.value)]
-        return torch.is_grad_enabled() and any(flags)
+        return torch.is_grad_enabled() and self._recorded > 0
 
     @property
     def is_forward_mode(self) -> bool:
         """Return whether a forward-mode gradient (``jvp``) is computed."""
         given = (self.query, self.key, self.value, self.attn_mask, self.sinks)
-        return any(x is not None and has_tangent(x) for x in given)
+        return any(x is not None and tracing.derivatives(x)[0] for x in given)
+
+    @property
+    def is_second_order(self) -> bool:
+        """Return whether ``torch.func`` computes gradients of a gradient."""
+        return tracing.in_functorch() and self._recorded > 1
+
+    @property
+    def _recorded(self) -> int:
+        """Return how many gradients, one of another, record a tensor."""
+        tensors = (self.query, self.key, self.value)
+        return max(tracing.derivatives(x)[1] for x in tensors)
 
     def to_4d(self, x: Tensor) -> Tensor:
         """Return ``(B, H, L, D)``: the batch is expanded and flattened."""
@@ -274,11 +284,6 @@ def _ends(part: slice, length: int) -> tuple[int, int]:
         return 0, length
     start, stop, _ = part.indices(length)
     return start, stop
-
-
-def has_tangent(x: Tensor) -> bool:
-    """Return whether a forward-mode gradient passes through a tensor."""
-    return forward_ad.unpack_dual(x).tangent is not None
 
 
 def _heads(x: Tensor) -> int:

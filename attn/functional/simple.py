@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn import tracing
 from attn.functional.inputs import validate
 
 
@@ -77,6 +78,7 @@ def attention_loops(
                 f"{name} must have two axes, (sequence, head_dim); got "
                 f"{tuple(x.shape)}"
             )
+    tracing.require_values("which it compares", query=query, key=key)
     q, k, v = (x.to(inputs.compute_dtype) for x in (query, key, value))
     out = torch.zeros(len(q), v.shape[1], dtype=q.dtype, device=q.device)
     zero = q.new_zeros(())

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.functional.heads import grouped_matmul, pack_groups
 from attn.functional.inputs import FULL, AttentionInputs, validate
 from attn.functional.validation import Window
@@ -186,6 +186,11 @@ def tiled(
             "dropout_p must be 0.0 in tiled_attention, which has no dropout; "
             f"got {inputs.dropout_p}"
         )
+    if tracing.in_functorch():
+        raise ValueError(
+            "tiled_attention must be called outside transforms of torch.func, "
+            "of which it takes none: use grouped_attention"
+        )
     for name, size in (("block_q", block_q), ("block_k", block_k)):
         arguments.count(name, size)
     rows, columns = (
@@ -300,10 +305,9 @@ def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
     A slope is the derivative by ``q @ k``. A fully masked tile is None.
     """
     allowed = inputs.mask_tile(rows, columns)
-    if allowed is not None:
-        unknown = allowed.is_meta or torch.compiler.is_compiling()
-        if not (unknown or allowed.any()):
-            return None
+    known = allowed is not None and tracing.has_values(allowed)
+    if known and not allowed.any():
+        return None
     q, k = (
         x[..., at, :].to(inputs.compute_dtype)
         for x, at in ((inputs.query, rows), (inputs.key, columns))

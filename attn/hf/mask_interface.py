@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.backends.mask_formats import MaskSpec, convert
 from attn.hf.mask_functions import as_mask
 from attn.masks import Mask, causal, padding, window
@@ -97,22 +98,10 @@ def _mask(function: Callable[..., Any]) -> Mask:
 def _all_real(attention_mask: Tensor | None, end: int) -> bool:
     if attention_mask is None:
         return True
-    if _is_tracing(attention_mask):
+    if not tracing.has_values(attention_mask):
         return False  # a graph must not depend on the values of a tensor
     # Keys past the mask's end are the empty part of a cache.
     return attention_mask.shape[-1] >= end and bool(attention_mask.all())
-
-
-def _is_tracing(x: Tensor) -> bool:
-    """Return whether a graph is made, sooner than transformers where not."""
-    in_graph = (
-        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
-    )
-    if not in_graph and type(x) is Tensor and x.is_cpu:
-        return False
-    from transformers.utils.import_utils import is_tracing
-
-    return is_tracing(x)
 
 
 def layer_masks(

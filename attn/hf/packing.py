@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attn import tracing
 from attn.masks import Mask, documents
 
 
@@ -39,8 +40,8 @@ def packed_mask(
             f"keys in a cache; got {batch} rows of {q_len} queries and "
             f"{kv_len} keys"
         )
-    is_known = cu_seq_lens_q is cu_seq_lens_k or torch.compiler.is_compiling()
-    if not is_known and not torch.equal(cu_seq_lens_q, cu_seq_lens_k):
+    pair = (cu_seq_lens_q, cu_seq_lens_k)
+    if tracing.has_values(*pair) and not torch.equal(*pair):
         raise ValueError(
             "cu_seq_lens_q and cu_seq_lens_k must be equal, because each "
             f"sequence attends to itself; got {cu_seq_lens_q.tolist()} and "
@@ -66,7 +67,7 @@ def _check_borders(borders: Tensor, length: int) -> None:
             "cu_seq_lens_q must be integers (sequences + 1,); got "
             f"{borders.dtype} of shape {tuple(borders.shape)}"
         )
-    if torch.compiler.is_compiling():  # a graph does not look into it
+    if not tracing.has_values(borders):
         return
     ends = borders.tolist()
     if ends[:1] != [0] or ends[-1] != length or ends != sorted(ends):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.kernels.configs import UNBOUNDED
@@ -130,6 +131,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
             )
     if inputs.is_forward_mode:
         reasons.append("a forward-mode gradient: the kernels have none")
+    elif tracing.in_functorch():
+        reasons.append("a transform of torch.func: the kernels take none")
     if inputs.dropout_p:
         reasons.append(
             f"dropout_p is {inputs.dropout_p}: the kernels have no dropout"

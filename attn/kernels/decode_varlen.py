@@ -13,6 +13,7 @@ import math
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.functional import validation
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
@@ -262,6 +263,7 @@ def _integers(
             f"{name} must be integers of shape {shape}; got {x.dtype} of "
             f"shape {tuple(x.shape)}"
         )
+    tracing.require_values("which the kernel is launched for", **{name: x})
     values = x.tolist()  # on a GPU, this waits for it
     if values and not 0 <= min(values) <= max(values) <= most:
         raise ValueError(
@@ -273,6 +275,9 @@ def _integers(
 
 def _starts(name: str, starts: Tensor, batch: int, tokens: int) -> Tensor:
     starts = _integers(name, starts, (batch + 1,), most=tokens)
+    tracing.require_values(
+        "which the kernel is launched for", **{name: starts}
+    )
     values = starts.tolist()
     if values != sorted(values) or (values[0], values[-1]) != (0, tokens):
         raise ValueError(f"{name} must rise from 0 to {tokens}; got {values}")

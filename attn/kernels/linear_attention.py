@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.functional import validation
 
 __all__ = ["linear_attention_chunks"]
@@ -74,6 +75,7 @@ def _check(
 ) -> None:
     """Require tensors that the kernel reads as they are."""
     validation.tensors(query, key, value)
+    tracing.require_values("which the kernel reads", query=query)
     B, H, L, Dv = value.shape if value.dim() == 4 else (0, 0, 0, 0)
     Hk, D = query.shape[1], query.shape[-1]
     if value.dim() != 4 or query.shape != key.shape or query.dim() != 4:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from attn import arguments
 from attn.functional import validation
 from attn.linear import scan
 from attn.linear.packed import check_packed, each_text
+from attn.tracing import has_values, is_any_size
 
 MODES = ("chunk", "recurrent", "parallel")
 
@@ -29,14 +31,18 @@ class Inputs(NamedTuple):
 
     def run(self, mode: str, chunk_size: int) -> tuple[Tensor, Tensor]:
         """Compute one of the three forms, each packed text on its own."""
-        size = chunk_size if mode == "chunk" else max(self.v.shape[2], 1)
+        if mode == "parallel" or is_any_size(self.v.shape[2]):
+            mode = "parallel"  # a loop in a graph is one for its length
+        form = {
+            "recurrent": scan.recurrent,
+            "chunk": partial(scan.chunked, chunk_size=chunk_size),
+            "parallel": scan.parallel,
+        }[mode]
 
         def one(part: slice, state: Tensor) -> tuple[Tensor, Tensor]:
             q, k, v, g = (x[:, :, part] for x in self[:4])
             beta = None if self.beta is None else self.beta[:, :, part]
-            if mode == "recurrent":
-                return scan.recurrent(q, k, v, g, beta, state)
-            return scan.chunked(q, k, v, g, beta, state, size)
+            return form(q, k, v, g, beta, state)
 
         return each_text(one, self.cu_seqlens, self.state, axis=2)
 
@@ -126,14 +132,14 @@ def _log_decay(g: Tensor, query: Tensor, tokens: tuple[int, ...]) -> Tensor:
     """Return the log decays with an axis of channels, ``(..., H, L, X)``."""
     H, D = tokens[-2], query.shape[-1]
     _like("g", g, query, [(H,), tokens, (*tokens, D)])
-    if not torch.compiler.is_compiling() and bool((g > 0).any()):
+    if has_values(g) and bool((g > 0).any()):
         raise ValueError(
             "g must be the log of a decay, at most 0; got "
             f"{float(g.max()):.2g}: pass decay.log() for factors from 0 to 1"
         )
     if g.dim() == 1:
         g = g[:, None].expand(tokens)
-    return g if g.shape[-3:] == (*tokens[-2:], D) else g[..., None]
+    return g if g.dim() > len(tokens) else g[..., None]
 
 
 def _like(
@@ -141,7 +147,8 @@ def _like(
 ) -> None:
     """Require a float tensor of one of the shapes, where the query is."""
     arguments.tensor(name, x, floating=True)
-    if tuple(x.shape) not in shapes:
+    # Of one rank: a graph is not to compare the sizes of different axes.
+    if not any(len(s) == x.dim() and s == x.shape for s in shapes):
         need = " or ".join(map(str, shapes))
         raise ValueError(
             f"{name} must have shape {need}; got {tuple(x.shape)}"

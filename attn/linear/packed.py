@@ -8,6 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from attn import tracing
+
 
 def each_text(
     one: Callable[[slice, Tensor], tuple[Tensor, Tensor]],
@@ -55,6 +57,7 @@ def check_packed(cu_seqlens: Tensor | None, batch: int, length: int) -> int:
             f"cu_seqlens must be None with {batch} rows: packed texts are "
             "end to end in one, (1, …)"
         )
+    tracing.require_values("which cut the row", cu_seqlens=cu_seqlens)
     ends = cu_seqlens.tolist() if cu_seqlens.dim() == 1 else []
     ordered = all(a <= b for a, b in pairwise(ends))
     if len(ends) < 2 or ends[0] != 0 or ends[-1] != length or not ordered:

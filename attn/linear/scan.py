@@ -17,6 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn import tracing
+
 
 def recurrent(
     q: Tensor,
@@ -72,7 +74,7 @@ def chunked(
     for start in range(0, v.shape[2], chunk_size):
         part = slice(start, start + chunk_size)
         strength = None if beta is None else beta[:, :, part]
-        out, state = _chunk(
+        out, state = parallel(
             q[:, :, part],
             k[:, :, part],
             v[:, :, part],
@@ -84,7 +86,7 @@ def chunked(
     return torch.cat(outs, 2), state
 
 
-def _chunk(
+def parallel(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -92,7 +94,12 @@ def _chunk(
     beta: Tensor | None,
     state: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Compute ``C`` tokens by matrix products."""
+    """Apply the rule to all tokens at once, by matrix products.
+
+    Arguments and results are those of ``recurrent``.
+    """
+    if not tracing.in_graph() and not v.shape[2]:
+        return v, state
     decay = pair_decays(g)  # (B, H, C, C, 1 or D)
     since = g.cumsum(2).exp()  # of the state before the chunk
     if beta is not None:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.masks.chosen import choose, is_complete, mask_of_choice
 from attn.masks.extent import check_q_offset
 from attn.masks.mask import Mask
@@ -71,8 +71,7 @@ def top_k(
         raise TypeError(
             f"mask must be a Mask or a bool tensor; got {type(mask).__name__}"
         )
-    is_known = not (scores.is_meta or torch.compiler.is_compiling())
-    if is_known and bool(scores.isnan().any()):
+    if tracing.has_values(scores) and bool(scores.isnan().any()):
         raise ValueError("scores must be numbers; got NaN")
     shape = scores.shape
     if isinstance(mask, Tensor):

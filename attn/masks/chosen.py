@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.masks.extent import Extent
 from attn.masks.mask import Mask
 
@@ -21,8 +22,8 @@ def choose(
     scores = scores.masked_fill(~may, -torch.inf)
     if always is not None:
         first = always & may
-        if not torch.compiler.is_compiling():
-            most = int(first.sum(-1).max()) if first.numel() else 0
+        if tracing.has_values(first) and first.numel():
+            most = int(first.sum(-1).max())
             if most > k:
                 raise ValueError(
                     f"always must have at most k = {k} keys a query, because "

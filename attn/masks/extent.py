@@ -81,7 +81,8 @@ def least(sizes: list[int | None]) -> int | None:
 
 def check_q_offset(q_offset: object, batch: int) -> None:
     """Require a position, ``()``, or one for each batch row, ``(B,)``."""
-    if isinstance(q_offset, int) and not isinstance(q_offset, bool):
+    is_int = isinstance(q_offset, int | torch.SymInt)
+    if is_int and not isinstance(q_offset, bool):
         return
     kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
     if not isinstance(q_offset, Tensor) or q_offset.dtype not in kinds:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn import tracing
+
 
 def value_range(x: Tensor) -> tuple[int, int]:
     """Return the least and the greatest value; 0 and 0 where unknown.
 
     The code of a compiled graph must not depend on the values of a tensor.
     """
-    if x.dtype == torch.bool or x.is_meta or not x.numel():
-        return 0, 0
-    if torch.compiler.is_compiling():
+    if x.dtype == torch.bool or not (x.numel() and tracing.has_values(x)):
         return 0, 0
     least, most = torch.aminmax(x)
     return int(least), int(most)

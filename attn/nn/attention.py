@@ -17,7 +17,7 @@ from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.nn import nested, validation
 from attn.nn.call_options import call_options
-from attn.nn.norms import RMSNorm
+from attn.nn.norms import RMSNorm, placed
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
 from attn.positions import NoRope, Rope
@@ -160,8 +160,8 @@ class MultiHeadAttention(nn.Module):
         self.k_norm: nn.Module | None = None
         if qk_norm:
             like = self.out_proj.weight
-            self.q_norm = RMSNorm(self.head_dim, norm_eps).to(like)
-            self.k_norm = RMSNorm(self.head_dim, norm_eps).to(like)
+            self.q_norm = placed(RMSNorm(self.head_dim, norm_eps), like)
+            self.k_norm = placed(RMSNorm(self.head_dim, norm_eps), like)
         self.register_load_state_dict_pre_hook(remap_state_dict)
 
     def forward(

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn import arguments
-from attn.nn.norms import RMSNorm
+from attn.nn.norms import RMSNorm, placed
 from attn.positions import NoRope, Rope
 from attn.positions.rope import rotate_pairs
 
@@ -87,7 +87,7 @@ class KeyCompressor(nn.Module):
             torch.zeros(block_size, width, device=device, dtype=dtype)
         )
         norm = RMSNorm(head_dim, norm_eps)
-        self.kv_norm = norm.to(self.kv_proj.weight)
+        self.kv_norm = placed(norm, self.kv_proj.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return an entry for each complete block, ``(B, L // bs, D)``."""

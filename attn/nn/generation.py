@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.nn.decoding import next_logits
 from attn.nn.ragged_prompts import close_gap, real_tokens
 from attn.nn.sampling import (
@@ -105,7 +105,11 @@ def generate(
     check_sampling(temperature, **filters)
     length = ids.shape[1] + max_new_tokens - 1  # the last one is not read
     mask, prompt_len = attention_mask, ids.shape[1]
-    if mask is not None and bool(mask.bool().all()):
+    if (
+        mask is not None
+        and tracing.has_values(mask)
+        and bool(mask.bool().all())
+    ):
         mask = None
     if lengths is not None:
         lengths, mask = real_tokens(ids, lengths)
@@ -121,7 +125,8 @@ def generate(
             logits = predict(ids, mask)  # (B, V)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float))
             largest = logits.amax(-1)  # NaN if one is
-            if not bool((largest > -torch.inf).all()):
+            is_known = tracing.has_values(largest)
+            if is_known and not bool((largest > -torch.inf).all()):
                 raise ValueError(
                     "model must return numbers as logits; got "
                     f"{float(largest.min())} after {ids.shape[1]} tokens"
@@ -139,7 +144,11 @@ def generate(
                 mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
             emit(new)
             advance()
-            if len(ends) and not bool(running.any()):
+            if (
+                len(ends)
+                and tracing.has_values(running)
+                and not bool(running.any())
+            ):
                 break
     return ids if lengths is None else close_gap(ids, lengths, prompt_len)
 
@@ -168,7 +177,8 @@ def _check_prompt(
             f"attention_mask must have the shape of ids, {tuple(ids.shape)}; "
             f"got {tuple(attention_mask.shape)}"
         )
-    if not bool(attention_mask[:, -1].bool().all()):
+    last = attention_mask[:, -1]
+    if tracing.has_values(last) and not bool(last.bool().all()):
         raise ValueError(
             "attention_mask must end with 1 in every row, as padding "
             "belongs on the left; got 0"

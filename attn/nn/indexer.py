@@ -11,7 +11,7 @@ from attn import arguments
 from attn.functional import index_scores, split_heads
 from attn.masks.chosen import choose
 from attn.masks.combine import combine_masks
-from attn.nn.norms import LayerNorm
+from attn.nn.norms import LayerNorm, placed
 from attn.positions import NoRope, Rope
 from attn.positions.rope import rotate_pairs
 
@@ -87,7 +87,7 @@ class LightningIndexer(nn.Module):
         linear = partial(nn.Linear, bias=False, device=device, dtype=dtype)
         self.wq_b = linear(q_dim, num_heads * head_dim)
         self.wk = linear(embed_dim, head_dim)
-        self.k_norm = LayerNorm(head_dim, norm_eps).to(self.wk.weight)
+        self.k_norm = placed(LayerNorm(head_dim, norm_eps), self.wk.weight)
         self.weights_proj = linear(embed_dim, num_heads)
 
     def keys(self, x: Tensor, positions: Tensor | None = None) -> Tensor:

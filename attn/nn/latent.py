@@ -19,7 +19,7 @@ from attn.masks import Mask
 from attn.nn import latent_checks, validation
 from attn.nn.call_options import call_options
 from attn.nn.indexer import LightningIndexer, take_chosen
-from attn.nn.norms import RMSNorm
+from attn.nn.norms import RMSNorm, placed
 from attn.nn.position_ids import PositionIds
 from attn.positions import NoRope, Rope
 from attn.positions.rope import check_layout, rotate_pairs
@@ -152,13 +152,13 @@ class LatentAttention(nn.Module):
         else:
             self.q_a_proj = linear(embed_dim, q_lora_rank, bias=bias)
             norm = RMSNorm(q_lora_rank, norm_eps)
-            self.q_a_layernorm = norm.to(self.q_a_proj.weight)
+            self.q_a_layernorm = placed(norm, self.q_a_proj.weight)
             self.q_b_proj = linear(q_lora_rank, q_size)
         self.kv_a_proj_with_mqa = linear(
             embed_dim, kv_lora_rank + qk_rope_head_dim, bias=bias
         )
         norm = RMSNorm(kv_lora_rank, norm_eps)
-        self.kv_a_layernorm = norm.to(self.kv_a_proj_with_mqa.weight)
+        self.kv_a_layernorm = placed(norm, self.kv_a_proj_with_mqa.weight)
         self.kv_b_proj = linear(
             kv_lora_rank, num_heads * (qk_nope_head_dim + v_head_dim)
         )

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import tracing
 from attn.nn import validation
 from attn.nn.call_options import call_options
 from attn.nn.position_ids import PositionIds
@@ -92,8 +93,8 @@ def _check(
             f"key must have the batch size of query, {len(query)}; got "
             f"{len(key)}"
         )
-    if value is key or torch.compiler.is_compiling():
-        return  # lengths are data
+    if value is key or not tracing.has_values(key.offsets(), value.offsets()):
+        return
     if not torch.equal(key.offsets(), value.offsets()):
         raise ValueError(
             "value must have one position for each key in every row, "

@@ -205,6 +205,16 @@ NORMS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
+def placed(norm: nn.Module, like: Tensor) -> nn.Module:
+    """Move a norm to a weight's device and dtype, unless it is there.
+
+    PyTorch moves no module of fake tensors, not even to where it is.
+    """
+    own = next(norm.parameters())
+    same = (own.device, own.dtype) == (like.device, like.dtype)
+    return norm if same else norm.to(like)
+
+
 def norm_factory(norm: str | LayerFactory, eps: float | None) -> LayerFactory:
     """Return what makes the norms of a block.
 

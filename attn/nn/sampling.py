@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 
 
 def penalize_repetition(
@@ -168,7 +168,7 @@ def check_filters(
 
 def _check_rows(logits: Tensor) -> None:
     """Require a largest number in each row, where values can be read."""
-    if not arguments.has_values(logits):
+    if not tracing.has_values(logits):
         return
     largest = logits.amax(-1)  # NaN if one is
     wrong = (~largest.isfinite()).nonzero()

@@ -153,7 +153,8 @@ def last_tokens(seen: Tensor, real: Tensor, before: int) -> Tensor:
         before: ``K - 1``, of a convolution.
     """
     count = real.sum(-1)
-    return ragged.take(seen[:, None], count, count * 0 + before)[:, 0]
+    lengths = count * 0 + before
+    return ragged.take(seen[:, None], count, lengths, before)[:, 0]
 
 
 def _take(x: Tensor, order: Tensor) -> Tensor:
@@ -194,7 +195,7 @@ def _real_tokens(
     if key_padding_mask is None:
         return None
     read = 0 if cache is None else cache.seq_len
-    if not isinstance(read, int):
+    if isinstance(read, Tensor):
         raise ValueError(
             "key_padding_mask must be None with a cache whose rows have "
             "different lengths; got a tensor"
@@ -207,7 +208,7 @@ def _real_tokens(
         )
     # A static cache beside this one has a mask of its capacity.
     enough = mask.shape[-1] >= read + L if cache else mask.shape[-1] == L
-    if mask.dim() != 2 or len(mask) != B or not enough:
+    if mask.dim() != 2 or mask.shape[0] != B or not enough:
         raise ValueError(
             f"key_padding_mask must have shape ({B}, {read + L}), of all "
             f"tokens; got {tuple(mask.shape)}"

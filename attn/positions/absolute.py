@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attn import arguments
+from attn import arguments, tracing
 
 
 def position_ids(valid: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ class LearnedPositions(nn.Module):
                 f"positions must be integers; got {positions.dtype}"
             )
         on_cpu = positions.device.type == "cpu" and positions.numel()
-        if on_cpu and not torch.compiler.is_compiling():
+        if on_cpu and tracing.has_values(positions):
             low, high = (int(x) for x in positions.aminmax())
             if low < 0 or high >= len(self.weight):
                 raise ValueError(

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.positions.rope_scaling import RopeFrequencies
 
 RopeTables = tuple[Tensor, Tensor]
@@ -189,12 +189,12 @@ def check_layout(cos: Tensor, interleaved: bool) -> None:
 
     A table remembers that it passed, as all layers of a model use one.
     """
-    if torch.compiler.is_compiling() or not cos.is_cpu:
-        return
-    if cos.numel() == 0 or cos.dim() < 2:
+    if tracing.in_graph() or not cos.is_cpu or cos.dim() < 2:
         return
     table: Any = cos
     if getattr(table, "layout_checked", None) == interleaved:
+        return
+    if not (cos.numel() and tracing.has_values(cos)):
         return
     row = cos[(-1,) * (cos.dim() - 1)].tolist()  # of one position
     middle = len(row) // 2

@@ -11,6 +11,12 @@ from attn import arguments
 from attn.positions.frequencies import rope_frequencies
 from attn.positions.rope import RopeTables, rope_tables
 from attn.positions.rope_scaling import RopeFrequencies
+from attn.tracing import (
+    in_graph,
+    in_transform,
+    is_shape_only,
+    require_values,
+)
 
 
 class Rope(nn.Module):
@@ -60,17 +66,18 @@ class Rope(nn.Module):
         """Return the frequencies for an input with these positions."""
         arguments.real("positions", positions)
         device = positions.device
-        in_graph = (  # which keeps nothing
-            torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
-        )
-        if not in_graph and device in self._known:
+        recorded = in_graph()  # a graph keeps nothing
+        if not recorded and device in self._known:
             return self._known[device]
         options = {**self._scaling, "device": device}
         depends = options["type"] in ("dynamic", "longrope")
-        if depends and positions.numel():
+        if depends and positions.numel() and not is_shape_only(positions):
+            require_values("which scale the frequencies", positions=positions)
             options["seq_len"] = int(positions.max()) + 1
         found = rope_frequencies(**options)
-        plain = type(found.inv_freq) is Tensor and not in_graph
+        plain = type(found.inv_freq) is Tensor and not (
+            recorded or in_transform()
+        )
         if plain and not (depends or found.inv_freq.is_inference()):
             self._known[device] = found
         return found

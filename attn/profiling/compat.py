@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
-from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 
 #: Kernels of modules with this name run as they are written.
@@ -79,15 +78,6 @@ def digest(module: str, name: str) -> str:
     except TypeError:
         return type(found).__name__
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def in_forward_mode() -> bool:
-    """Return whether forward-mode gradients are computed, of any tensor.
-
-    To test each tensor takes a microsecond: thrice in each layer, for each
-    token.
-    """
-    return forward_ad._current_level >= 0
 
 
 class Access(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.serving.request import as_ids
 
 
@@ -177,6 +177,7 @@ def _distributions(
         # Each of V elements was rounded.
         slack = max(1e-12, V * torch.finfo(x.dtype).eps)
         x = x.double()
+        tracing.require_values("which decide on the tokens", **{name: x})
         if bool((x < 0).any()) or not bool(
             ((x.sum(-1) - 1).abs() <= slack).all()
         ):

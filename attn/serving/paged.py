@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.api import attention
 from attn.functional import merge_states
 
@@ -88,7 +88,10 @@ def paged_attention(
     # The last key that each query sees, (B, L).
     last = seq_len[:, None] - L + torch.arange(L, device=query.device)
     slots = torch.arange(size, device=query.device)
-    for i in range(int(needed.max()) if B else 0):
+    most = block_table.shape[1]
+    if tracing.has_values(needed):
+        most = int(needed.max()) if B else 0
+    for i in range(most):
         pages = block_table[:, i].long().masked_fill(i >= needed, 0)
         index = i * size + slots  # (P,)
         is_real = (index < seq_len[:, None])[:, None, :, None]  # (B, 1, P, 1)
@@ -121,6 +124,8 @@ def _check_table(
             f"block_table must have the {batch} rows of query; got "
             f"{len(block_table)}"
         )
+    if not tracing.has_values(block_table, needed):
+        return
     if batch and int(needed.min()) < 0:
         raise ValueError(
             "seq_len must be 0 or more for each row; got fewer pages than "

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.nn import Transformer
 from attn.nn.generation import evaluating
 from attn.serving.drafts import Draft, trim
@@ -73,7 +73,9 @@ def verify_greedy(
         >>> attn.serving.verify_greedy([-1, 0, 0], [4, 9, 5], logits)
         Verified(nodes=[0, 2], tokens=[5, 7])
     """
-    tree = check_parents(parents).tolist()
+    tree = check_parents(parents)
+    reason = "which decide on the tokens"
+    tracing.require_values(reason, parents=tree, logits=logits)
     drafted = as_ids("tokens", tokens)
     shape = (len(tree), len(drafted))
     arguments.tensor("logits", logits, floating=True)
@@ -84,14 +86,15 @@ def verify_greedy(
             f"parents; got {len(drafted)} tokens and logits of shape "
             f"{tuple(logits.shape)}"
         )
-    if tree.count(-1) != 1:
+    roots = tree.tolist().count(-1)
+    if roots != 1:
         raise ValueError(
             "parents must have one root, the last token of the text; got "
-            f"{tree.count(-1)}"
+            f"{roots}"
         )
     best = logits.argmax(-1).tolist()
     path = {0: [0]}  # accepted nodes, each with the path to it
-    for node, parent in enumerate(tree):
+    for node, parent in enumerate(tree.tolist()):
         if parent in path and drafted[node] == best[parent]:
             path[node] = [*path[parent], node]
     nodes = max(path.values(), key=len)  # the first of equal ones

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 from attn.masks import Mask
 from attn.masks.extent import Extent
 
@@ -102,7 +102,7 @@ def check_parents(parents: Sequence[int] | Tensor) -> Tensor:
         )
     index = torch.arange(x.shape[-1], device=x.device)
     wrong = (x < -1) | (x >= index)
-    if bool(wrong.any()):
+    if tracing.has_values(wrong) and bool(wrong.any()):
         at = wrong.nonzero()[0, -1]
         raise ValueError(
             "parents must come before their children, and be -1 for a root; "
