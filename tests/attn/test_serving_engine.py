@@ -266,7 +266,8 @@ def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch):
     torch.manual_seed(0)
     net = small_llama(attention="triton", window=(6, 0)).eval()
     texts = prompts(3)
-    engine, outputs = served(net, texts, new=3, max_num_batched_tokens=12)
+    options = {"max_num_batched_tokens": 12, "draft": DRAFTS["wrong"]}
+    engine, outputs = served(net, texts, new=3, **options)
     monkeypatch.undo()
     for i, text in enumerate(texts):
         assert engine.run()[i] == alone(net, text, 3)
