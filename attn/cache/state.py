@@ -53,6 +53,9 @@ class StateCache(Cache):
     keeps such snapshots at the ends of blocks (``--mamba-cache-mode align``).
     """
 
+    # Of a cache whose rows are texts packed into one row of tokens.
+    cu_seqlens: Tensor | None = None
+
     def __init__(self, max_snapshots: int = 1):
         arguments.count("max_snapshots", max_snapshots, 0)
         self.max_snapshots = max_snapshots

@@ -10,18 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.cache import (
-    Cache,
-    DynamicCache,
-    SlidingCache,
-    StateCache,
-    StaticCache,
-)
+from attn.cache import Cache, StaticCache
+from attn.nn.empty_caches import CACHES
 from attn.nn.ragged_prompts import RaggedLogits
 from attn.nn.transformer import Transformer
 from attn.positions import LearnedPositions, position_ids
-
-CACHES = ("dynamic", "static", "sliding")
 
 #: From all ids ``(B, L)`` and the attention mask to logits ``(B, V)``.
 NextLogits = Callable[..., Tensor]
@@ -103,7 +96,7 @@ def _of_attn(
         )
     caches = cache
     if isinstance(cache, str):
-        caches = _new_caches(original, cache, len(ids), length)
+        caches = original.new_caches(cache, batch=len(ids), capacity=length)
     if lengths is not None:
         _check_caches(caches, length)
         return RaggedLogits(model, caches, ids, lengths)
@@ -128,50 +121,6 @@ def _of_attn(
         return logits[:, -1]
 
     return step
-
-
-def _new_caches(
-    model: Transformer, kind: str, batch: int, length: int
-) -> list[Cache]:
-    """Return an empty cache for each block."""
-    c = model.config
-    windows = [c.of_layer("window", i) for i in range(c.num_layers)]
-    left = [None if x is None else x[0] for x in windows]
-    if kind == "sliding" and all(x is None for x in left):
-        raise ValueError(
-            "cache must be 'dynamic' or 'static' for a model without "
-            "windows: it needs all keys; got 'sliding'"
-        )
-    like = model.token_embedding.weight
-    head_dim = c.head_dim or c.embed_dim // c.num_heads
-
-    def empty(layer: int) -> Cache:
-        new = getattr(model.blocks[layer].attention, "new_cache", DynamicCache)
-        own, before = new(), left[layer]
-        if isinstance(own, StateCache):  # of one size, whatever it has read
-            return own
-        if kind == "sliding" and before is not None:
-            return SlidingCache(before + 1)
-        if kind != "static":
-            return own
-        if new is not DynamicCache:
-            raise ValueError(
-                "cache must be 'dynamic' for a model whose layers have caches "
-                f"of their own; got {kind!r}"
-            )
-        # Autocast may decide the dtype.
-        dtype = torch.mm(like[:1, :1], like[:1, :1]).dtype
-        return StaticCache(
-            batch,
-            c.num_kv_heads or c.num_heads,
-            length,
-            head_dim,
-            c.value_dim,
-            dtype=dtype,
-            device=like.device,
-        )
-
-    return [empty(layer) for layer in range(c.num_layers)]
 
 
 def _check_caches(caches: Any, length: int) -> None:

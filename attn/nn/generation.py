@@ -13,8 +13,8 @@ from attn import arguments, tracing
 from attn.nn.decoding import next_logits
 from attn.nn.ragged_prompts import close_gap, real_tokens
 from attn.nn.sampling import (
-    check_filters,
-    filter_logits,
+    check_sampling,
+    next_tokens,
     penalize_repetition,
 )
 
@@ -103,15 +103,7 @@ def generate(
     arguments.positive("repetition_penalty", repetition_penalty)
     _check_callables(streamer, generator)
     filters: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
-    arguments.number("temperature", temperature, 0)
-    if temperature != 0:
-        check_filters(temperature, **filters)
-    for name, value in filters.items():
-        if value is not None and temperature == 0:
-            raise ValueError(
-                f"{name} must be None with temperature 0, which takes the "
-                f"most likely token: set a temperature; got {value}"
-            )
+    check_sampling(temperature, **filters)
     length = ids.shape[1] + max_new_tokens - 1  # the last one is not read
     mask, prompt_len = attention_mask, ids.shape[1]
     if (
@@ -133,25 +125,18 @@ def generate(
         for _ in range(max_new_tokens):
             logits = predict(ids, mask)  # (B, V)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float))
-            is_nan = logits.amax(-1).isnan()  # NaN if one is
-            if tracing.has_values(is_nan) and bool(is_nan.any()):
+            largest = logits.amax(-1)  # NaN if one is
+            is_known = tracing.has_values(largest)
+            if is_known and not bool((largest > -torch.inf).all()):
                 raise ValueError(
-                    "model must return numbers as logits; got NaN after "
-                    f"{ids.shape[1]} tokens"
+                    "model must return numbers as logits; got "
+                    f"{float(largest.min())} after {ids.shape[1]} tokens"
                 )
             if repetition_penalty != 1:
                 logits = penalize_repetition(
                     logits, ids, repetition_penalty, mask
                 )
-            if temperature == 0:
-                new = logits.argmax(-1)  # (B,)
-            else:
-                logits = filter_logits(
-                    logits, temperature=temperature, **filters
-                )
-                new = torch.multinomial(
-                    logits.softmax(-1), 1, generator=generator
-                )[:, 0]
+            new = next_tokens(logits, temperature, generator, **filters)
             if len(ends):
                 new = torch.where(running, new, ends[0])
                 running &= ~torch.isin(new, ends)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import arguments, tracing
 
 
 def penalize_repetition(
@@ -82,7 +83,8 @@ def filter_logits(
         probabilities.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: an argument is out of its range, or a row has no largest
+            number: all of it is ``-inf``, or some of it NaN or ``inf``.
 
     Example:
         >>> probabilities = torch.tensor([0.5, 0.25, 0.125, 0.125])
@@ -94,6 +96,7 @@ def filter_logits(
     al. 2024 (min-p).
     """
     check_filters(temperature, top_k, top_p, min_p)
+    _check_rows(logits)
     # Shifted first: a small temperature makes -inf of the others, never NaN.
     logits = (logits - logits.amax(-1, keepdim=True)) / temperature
     if top_k is not None:
@@ -110,6 +113,36 @@ def filter_logits(
     if min_p is not None:
         logits = logits.masked_fill(logits < math.log(min_p), -math.inf)
     return logits
+
+
+def next_tokens(
+    logits: Tensor,
+    temperature: float,
+    generator: torch.Generator | None = None,
+    **filters: Any,
+) -> Tensor:
+    """Choose the next token of each row, ``(B,)``.
+
+    Temperature 0 takes the most likely one; otherwise it is drawn after the
+    filters of ``filter_logits``.
+    """
+    if temperature == 0:
+        return logits.argmax(-1)
+    logits = filter_logits(logits, temperature=temperature, **filters)
+    return torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
+
+
+def check_sampling(temperature: float, **filters: Any) -> None:
+    """Require arguments of ``next_tokens``: filters need a temperature."""
+    arguments.number("temperature", temperature, 0)
+    if temperature != 0:
+        return check_filters(temperature, **filters)
+    for name, value in filters.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None with temperature 0, which takes the "
+                f"most likely token: set a temperature; got {value}"
+            )
 
 
 def check_filters(
@@ -131,3 +164,17 @@ def check_filters(
                 f"{name} must be above 0 and at most 1, or None for no "
                 f"limit; got {share}"
             )
+
+
+def _check_rows(logits: Tensor) -> None:
+    """Require a largest number in each row, where values can be read."""
+    if not tracing.has_values(logits):
+        return
+    largest = logits.amax(-1)  # NaN if one is
+    wrong = (~largest.isfinite()).nonzero()
+    if len(wrong):
+        row = tuple(wrong[0].tolist())
+        raise ValueError(
+            "logits must be numbers, some of them above -inf, in each row; "
+            f"got the largest {float(largest[row])} in row {row}"
+        )

@@ -129,6 +129,7 @@ class StateLayer(nn.Module):
         state = conv = None
         if cache is not None:
             state, conv = cache.state, cache.conv
+            cu_seqlens = cache.cu_seqlens
         out, state, conv = self.mix(x, real, state, conv, cu_seqlens)
         if real is not None:
             out = out.masked_fill(~real[..., None], 0.0)

@@ -15,6 +15,7 @@ from attn.masks import Mask
 from attn.nn import packing, validation
 from attn.nn.building import init_weights, make_block
 from attn.nn.config import TransformerConfig
+from attn.nn.empty_caches import empty_caches
 from attn.nn.norms import norm_factory
 
 
@@ -95,6 +96,39 @@ class Transformer(nn.Module):
     def to_config(self) -> dict[str, Any]:
         """Return the configuration as plain JSON; weights are no part."""
         return self.config.to_dict()
+
+    @arguments.named()
+    def new_caches(
+        self,
+        kind: str = "dynamic",
+        *,
+        batch: int = 1,
+        capacity: int | None = None,
+    ) -> list[Cache]:
+        """Return an empty cache for each block, of the kind that it writes.
+
+        Args:
+            kind: ``"dynamic"``, ``"static"`` or ``"sliding"``, as in
+                ``attn.generate``. Layers with a state have their own.
+            batch, capacity: rows and most tokens, of static caches alone.
+
+        Raises:
+            ValueError, TypeError: the model has no caches of this kind, or
+                an argument is wrong.
+
+        Example:
+            >>> model = attn.Transformer(attn.llama_style(
+            ...     vocab_size=9, embed_dim=16, num_layers=2, num_heads=4,
+            ... ))
+            >>> ids, caches = torch.tensor([[1, 2, 3]]), model.new_caches()
+            >>> for _ in range(5):  # read what is new, take the most likely
+            ...     new = ids[:, caches[0].seq_len :]
+            ...     best = model(new, caches=caches)[:, -1:].argmax(-1)
+            ...     ids = torch.cat([ids, best], 1)
+            >>> torch.equal(ids, attn.generate(model, ids[:, :3], 5))
+            True
+        """
+        return empty_caches(self, kind, batch, capacity)
 
     @arguments.named()
     def forward(

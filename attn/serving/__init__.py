@@ -10,6 +10,7 @@ from attn.serving.acceptance import acceptance, rejection_sample, residual
 from attn.serving.cascade import cascade_attention
 from attn.serving.drafts import Draft, prompt_lookup
 from attn.serving.engine import Engine
+from attn.serving.model_draft import ModelDraft
 from attn.serving.paged import paged_attention
 from attn.serving.prefix_cache import Match, PrefixCache
 from attn.serving.request import Request
@@ -40,6 +41,7 @@ __all__ = [
     "tree_positions",
     "prompt_lookup",
     "Draft",
+    "ModelDraft",
     "verify_greedy",
     "Verified",
     "speculative_decode",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attn import arguments
 from attn.serving.request import as_ids
-from attn.serving.trees import tree_positions
+from attn.serving.trees import check_parents, tree_positions
 
 
 class Draft(NamedTuple):
@@ -69,22 +69,41 @@ def prompt_lookup(
     return draft
 
 
-def trim(draft: Draft, depth: int) -> Draft:
+def trim(draft: Draft, depth: int, vocab_size: int) -> Draft:
     """Return the nodes of at most this depth, where 1 is a first guess."""
-    if not draft.tokens:
+    if not isinstance(draft, Draft):
+        raise TypeError(
+            "draft must return an attn.serving.Draft, tokens and parents; got "
+            f"{type(draft).__name__}"
+        )
+    tokens = as_ids("tokens of a draft", draft.tokens)
+    if not tokens:
         return draft
-    if len(draft.tokens) != len(draft.parents):
+    if len(tokens) != len(draft.parents):
         raise ValueError(
             "draft must have a parent for each token; got "
-            f"{len(draft.tokens)} tokens and {len(draft.parents)} parents"
+            f"{len(tokens)} tokens and {len(draft.parents)} parents"
         )
-    levels = tree_positions(draft.parents, 1).tolist()
+    if max(tokens) >= vocab_size:
+        raise ValueError(
+            f"tokens of a draft must be below the vocab_size, {vocab_size}; "
+            f"got {max(tokens)}"
+        )
+    parents = check_parents(draft.parents).tolist()
+    levels = tree_positions(parents, 1).tolist()
     kept = [i for i, level in enumerate(levels) if level <= depth]
     new = {-1: -1} | {old: i for i, old in enumerate(kept)}
-    return Draft(
-        [draft.tokens[i] for i in kept],
-        [new[draft.parents[i]] for i in kept],
-    )
+    return Draft([tokens[i] for i in kept], [new[parents[i]] for i in kept])
+
+
+def first_branch(draft: Draft) -> list[int]:
+    """Return the tokens of the branch that comes first."""
+    tokens, node = [], -1
+    for i, (token, parent) in enumerate(zip(*draft, strict=True)):
+        if parent == node:
+            tokens.append(token)
+            node = i
+    return tokens
 
 
 def _graft(draft: Draft, branch: list[int]) -> int:

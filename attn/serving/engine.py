@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+import traceback
+import warnings
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -10,47 +13,61 @@ from torch import Tensor
 
 from attn import arguments
 from attn.cache import PagePool
-from attn.nn import MultiHeadAttention, Transformer
+from attn.nn import StateLayer, Transformer
 from attn.nn.generation import evaluating
 from attn.positions import LearnedPositions
-from attn.serving.packed import PackedCache
+from attn.serving.drafts import Draft, first_branch, trim
+from attn.serving.packed import read_tokens
 from attn.serving.prefix_cache import PrefixCache
 from attn.serving.request import Request
 from attn.serving.scheduler import Scheduler, SchedulerOutput
+from attn.serving.served_models import check_model
 
 
 class Engine:
-    """Continuous batching on a real model, with greedy tokens.
+    """Continuous batching on a real model.
 
     A step is a call of ``Scheduler.schedule``, one forward pass over the
     tokens that it chose, and a call of ``Scheduler.update``. Every layer has
     a pool of its own, and all share one block table. The tokens of all
-    requests, of parts of prompts and of answers, are one row without
-    padding; attention alone tells the requests apart. On a GPU with Triton
-    it is one call of ``attn.kernels.varlen_attention`` in each layer.
+    requests, of parts of prompts, of answers and of drafts, are one row
+    without padding; attention alone tells the requests apart. On a GPU with
+    Triton it is one call of ``attn.kernels.varlen_attention`` in each layer.
     Elsewhere, and with ALiBi, it is one for all requests that read equally
-    many tokens, and there the keys of shorter ones are padded.
+    many tokens, and there the keys of shorter ones are padded. Layers with a
+    state have one for each request, beside its pages.
 
     Each request gets the tokens of ``attn.generate``, whatever runs beside
     it, up to near-ties: a product of matrices rounds differently for another
     number of rows, and where the two best logits differ by no more than
-    that, another token may win. ``margins`` tells.
+    that, another token may win. ``margins`` tells. With a temperature it is
+    a generator with the request's ``seed``. A draft changes no token: a guess
+    stays if it is the one that the model chooses there.
+
+    To cancel a request, call ``abort``: one that is removed from the
+    scheduler's lists keeps its pages. A step that raises (out of memory)
+    warns and ends the requests in it, which have the ``error``, and no
+    others; a draft or an ``on_token`` that raises, or NaN as logits, ends one.
 
     Args:
         model: a causal ``attn.Transformer`` with a head.
         num_pages: of the pool; a page is one in every layer.
         page_size: tokens in a page.
-        enable_prefix_caching: share the pages of equal beginnings.
+        enable_prefix_caching: share the pages of equal beginnings. A model
+            with states shares none: a page holds no state to go on from.
+        draft: as in ``speculative_decode``, for every request: such as
+            ``functools.partial(prompt_lookup, ngram=3, k=8)`` or a
+            ``ModelDraft``. Of branches, the first counts.
         options: of the ``Scheduler``.
 
     Attributes:
         scheduler: with the requests that run and wait.
-        margins: for each request, how far each of its tokens was ahead of
-            the second best, in logits.
+        margins: for each request, how far the best logit was ahead of the
+            second, at each of its tokens.
 
     Raises:
-        TypeError, ValueError: the model has no keys and values to keep in
-            pages, or no head.
+        TypeError, ValueError: the model has neither keys and values to keep
+            in pages nor states, or no head.
 
     Example:
         >>> model = attn.Transformer(attn.llama_style(
@@ -60,12 +77,15 @@ class Engine:
         >>> a, b = torch.tensor([1, 2, 3]), torch.tensor([4, 5])
         >>> engine.add_request(attn.serving.Request("a", a, 5))
         >>> engine.add_request(attn.serving.Request("b", b, 3))
+        >>> engine.add_request(attn.serving.Request("c", b, 9))
+        >>> engine.abort("c")
+        True
         >>> tokens = engine.run()
         >>> alone = attn.generate(model, b[None], max_new_tokens=3)[0]
         >>> [4, 5, *tokens["b"]] == alone.tolist()
         True
 
-    Source: vLLM ``LLMEngine`` (``add_request``, ``step``).
+    Source: vLLM ``LLMEngine`` (``add_request``, ``abort_request``, ``step``).
     """
 
     @arguments.named(of=Scheduler.__init__)
@@ -76,10 +96,14 @@ class Engine:
         num_pages: int,
         page_size: int = 16,
         enable_prefix_caching: bool = True,
+        draft: Callable[[list[int]], Draft] | None = None,
         **options: Any,
     ):
-        check_model(model)
-        self.model, c = model, model.config
+        check_model(model, StateLayer)
+        if draft is not None:
+            arguments.function("draft", draft)
+        self.model, self.draft, c = model, draft, model.config
+        states = [isinstance(x.attention, StateLayer) for x in model.blocks]
         weight = model.token_embedding.weight
         pool = PagePool(
             num_pages,
@@ -90,12 +114,18 @@ class Engine:
             dtype=weight.dtype,
             device=weight.device,
         )
-        others = (pool.another_layer() for _ in model.blocks[1:])
+        others = (pool.another_layer() for _ in range(states.count(False) - 1))
         self.pools = [pool, *others]
-        prefix_cache = PrefixCache(pool) if enable_prefix_caching else None
-        self.scheduler = Scheduler(pool, prefix_cache=prefix_cache, **options)
+        shares = enable_prefix_caching and not any(states)
+        self.scheduler = Scheduler(
+            pool,
+            prefix_cache=PrefixCache(pool) if shares else None,
+            can_crop=not any(states),
+            **options,
+        )
         self.margins: dict[Hashable, list[float]] = {}
         self._requests: dict[Hashable, Request] = {}
+        self._failed: list[Request] = []  # in the step that runs
 
     def add_request(self, request: Request) -> None:
         """Append a request to those that wait.
@@ -127,88 +157,137 @@ class Engine:
         self._requests[request.id] = request
         self.margins[request.id] = []
 
+    def abort(self, request: Request | Hashable) -> bool:
+        """Stop a request, or the one with this id; return whether it was here.
+
+        Its pages come back at once, those that it shares with the last of
+        their users; ``output_ids`` keeps what it has written. One that has
+        ended, or is unknown, stays as it is: clients cancel twice, or late.
+
+        Source: vLLM ``LLMEngine.abort_request``.
+        """
+        return self.scheduler.abort(request)
+
     @torch.no_grad()
     def step(self) -> SchedulerOutput:
         """Run one forward pass; return what was scheduled for it.
 
         Requests are updated in place (``request.output_ids``).
         """
+        output = self._step()
+        failed, self._failed = self._failed, []
+        for request in failed:
+            error = request.error
+            warnings.warn(
+                f"request {request.id!r} ends with {type(error).__name__}, "
+                f"its error: {error}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return output
+
+    def _step(self) -> SchedulerOutput:
+        self._guess()
         output = self.scheduler.schedule()
         counts = output.num_scheduled_tokens
         rows = [x for x in self.scheduler.running if x.id in counts]
-        tokens: dict[Hashable, int] = {}
-        if rows:
+        if not rows:
+            return output
+        try:
             with evaluating(self.model):
-                logits = self._forward(rows, output)
-            best = logits.topk(2, -1)  # (samples, 2)
-            margins = (best.values[:, 0] - best.values[:, 1]).tolist()
-            tokens = dict(
-                zip(output.samples, logits.argmax(-1).tolist(), strict=True)
-            )
-            for name, margin in zip(tokens, margins, strict=True):
-                self.margins[name].append(margin)
+                logits, states = read_tokens(
+                    self.model, self.pools, rows, output
+                )
+            tokens = self._choose(rows, output, logits)
+        except BaseException as error:
+            self.scheduler.discard()
+            if not isinstance(error, Exception):
+                raise  # an interrupt costs nothing: the step is run again
+            self._fail(rows, error)
+            return output
+        read = [x.num_computed_tokens + counts[x.id] for x in rows]
+        had = [len(x.output_ids) for x in rows]
         self.scheduler.update(output, tokens)
+        for i, request in enumerate(rows):
+            if request.num_computed_tokens == read[i]:
+                request.states = [x.of(i) for x in states]
+        for request, start in zip(rows, had, strict=True):
+            try:
+                for token in request.output_ids[start:]:
+                    if request.on_token is not None and not request.aborted:
+                        request.on_token(request, token)
+            except Exception as error:
+                self._fail([request], error)
         return output
 
     def run(self) -> dict[Hashable, list[int]]:
-        """Run until every request has ended; return their new tokens."""
+        """Run until every request has ended; return their new tokens.
+
+        One that was aborted or has failed has fewer: ``finish_reason`` tells.
+        """
         while self.scheduler.has_unfinished:
             self.step()
         return {x.id: x.output_ids for x in self._requests.values()}
 
-    def _forward(
-        self, requests: Sequence[Request], output: SchedulerOutput
-    ) -> Tensor:
-        """Read the tokens of a step; return logits of those that sample."""
-        device = self.pools[0].key.device
-        counts = [output.num_scheduled_tokens[x.id] for x in requests]
-        ids: list[int] = []
-        positions: list[int] = []
-        ends = []
-        for request, count in zip(requests, counts, strict=True):
-            start = request.num_computed_tokens
-            ids += request.token_ids[start : start + count]
-            positions += range(start, start + count)
-            if request.id in output.samples:
-                ends.append(len(ids) - 1)
-        pages = [x.pages for x in requests]
-        read = [x.num_computed_tokens for x in requests]
-        caches = [PackedCache.at(pool, pages, read) for pool in self.pools]
-        for cache in caches:
-            cache.counts = counts
-        logits = self.model(
-            torch.tensor([ids], device=device),  # (1, T)
-            positions=torch.tensor([positions], device=device),
-            caches=caches,
-            logits_to_keep=torch.tensor(ends, dtype=torch.long, device=device),
-        )[0]  # (samples, V)
-        if bool(logits.isnan().any()):
-            raise ValueError(
-                "model must return numbers as logits; got NaN for "
-                f"{list(output.samples)}"
-            )
-        return logits
+    def _guess(self) -> None:
+        """Draft for each request that has one token to read."""
+        vocab_size = self.model.config.vocab_size
+        for request in list(self.scheduler.running):
+            room = request.max_new_tokens - len(request.output_ids) - 1
+            missing = request.num_tokens - request.num_computed_tokens
+            if self.draft is None or room < 1 or missing > 1:
+                continue
+            try:
+                guess = trim(self.draft(request.token_ids), room, vocab_size)
+                request.draft_ids = first_branch(guess)
+            except Exception as error:
+                self._fail([request], error)
 
+    def _choose(
+        self,
+        requests: Sequence[Request],
+        output: SchedulerOutput,
+        logits: Tensor,
+    ) -> dict[Hashable, list[int]]:
+        """Return the new tokens of each request that samples.
 
-def check_model(model: Any) -> None:
-    """Require a language model whose layers all have keys and values."""
-    if not isinstance(model, Transformer):
-        raise TypeError(
-            "model must be an attn.Transformer; got "
-            f"{type(model).__name__}: attn.hf.load converts one of "
-            "transformers"
-        )
-    c = model.config
-    if not (c.head and c.is_causal):
-        raise ValueError(
-            "model must be causal and end with logits; got is_causal="
-            f"{c.is_causal}, head={c.head}"
-        )
-    for block in model.blocks:
-        layer = getattr(block, "attention", None)
-        if not isinstance(layer, MultiHeadAttention):
-            raise TypeError(
-                "model must have MultiHeadAttention in every layer, whose "
-                "keys and values fit in pages; got "
-                f"{type(layer).__name__}"
-            )
+        Each is chosen as in ``generate``. The next one is chosen, too, if
+        the guess was this one.
+        """
+        best = logits.topk(2, -1).values  # (samples, 2)
+        ahead = (best[:, 0] - best[:, 1]).tolist()
+        tokens: dict[Hashable, list[int]] = {}
+        row = 0
+        for request in requests:
+            if request.id not in output.samples:
+                continue
+            guesses = [*output.drafts.get(request.id, ()), None]
+            new: list[int] = []
+            try:
+                for i, guess in enumerate(guesses, row):
+                    if math.isnan(ahead[i]):
+                        raise ValueError(
+                            "model must return numbers as logits; got "
+                            f"{float(best[i, 0])} for {request.id!r}"
+                        )
+                    new.append(request.sample(logits[i]))
+                    if new[-1] != guess or new[-1] in request.ends:
+                        break
+                tokens[request.id] = new
+                had = len(request.output_ids)  # a step may be run again
+                self.margins[request.id][had:] = ahead[row : row + len(new)]
+            except Exception as error:
+                self._fail([request], error)
+            row += len(guesses)
+        return tokens
+
+    def _fail(self, requests: Sequence[Request], error: Exception) -> None:
+        """End requests with an error, which is theirs to read."""
+        cause: BaseException | None = error
+        while cause is not None:  # its frames would hold the step's tensors
+            traceback.clear_frames(cause.__traceback__)
+            cause = cause.__context__
+        for request in requests:
+            request.error = error
+            self.scheduler.abort(request)
+        self._failed += requests

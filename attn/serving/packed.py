@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 import torch
 from torch import Tensor
 
-from attn.cache import PagedCache
+from attn.cache import PagedCache, PagePool, StateCache, StateSnapshot
 from attn.functional.inputs import validate
 from attn.kernels.attention import unsupported_reasons
-from attn.nn import MultiHeadAttention
+from attn.nn import MultiHeadAttention, StateLayer, Transformer
 from attn.nn.call_options import call_options
 from attn.nn.position_ids import PositionIds
+from attn.serving.request import Request
+from attn.serving.scheduler import SchedulerOutput
 
 
 class PackedCache(PagedCache):
@@ -101,6 +106,83 @@ class PackedCache(PagedCache):
         )  # fmt: skip
         assert isinstance(out, Tensor)
         return out.transpose(0, 1)[None]  # (1, H, T, Dv)
+
+
+class PackedState(StateCache):
+    """The states of several requests whose new tokens are one row.
+
+    Args:
+        held: what the layer holds of each request; None of one that begins.
+        counts: new tokens of each request, which follow one another.
+        device: of the states.
+    """
+
+    def __init__(
+        self,
+        held: Sequence[StateSnapshot | None],
+        counts: Sequence[int],
+        device: torch.device,
+    ):
+        super().__init__(max_snapshots=0)
+        self.cu_seqlens = torch.tensor([0, *accumulate(counts)], device=device)
+        known = next((x for x in held if x is not None), None)
+        for name in ("state", "conv"):
+            x = getattr(known, name, None)
+            if x is not None:  # a layer begins with zeros
+                new = torch.zeros_like(x)
+                each = [getattr(y, name, new) for y in held]
+                setattr(self, name, torch.cat(each))
+
+    def of(self, row: int) -> StateSnapshot:
+        """Return what the layer holds of one request."""
+        both = (self.state, self.conv)
+        state, conv = (None if x is None else x[[row]] for x in both)
+        return StateSnapshot(state, conv, 0)
+
+
+def read_tokens(
+    model: Transformer,
+    pools: Sequence[PagePool],
+    requests: Sequence[Request],
+    output: SchedulerOutput,
+) -> tuple[Tensor, list[PackedState]]:
+    """Read the tokens of a step, in one forward pass.
+
+    Returns:
+        Logits of the last token of each request that samples, and of its
+        guesses, ``(samples, V)``; and the states after the step.
+    """
+    device = pools[0].key.device
+    counts = [output.num_scheduled_tokens[x.id] for x in requests]
+    ids: list[int] = []
+    positions: list[int] = []
+    ends: list[int] = []
+    for request, count in zip(requests, counts, strict=True):
+        start = request.num_computed_tokens
+        guesses = output.drafts.get(request.id, ())
+        ids += [*request.token_ids, *guesses][start : start + count]
+        positions += range(start, start + count)
+        if request.id in output.samples:
+            ends += range(len(ids) - 1 - len(guesses), len(ids))
+    pages = [x.pages for x in requests]
+    read = [x.num_computed_tokens for x in requests]
+    pool, held = iter(pools), [iter(x.states) for x in requests]
+    caches: list[PackedCache | PackedState] = []
+    for block in model.blocks:
+        if isinstance(block.attention, StateLayer):
+            each = [next(x, None) for x in held]
+            caches.append(PackedState(each, counts, device))
+        else:
+            cache = PackedCache.at(next(pool), pages, read)
+            cache.counts = counts
+            caches.append(cache)
+    logits = model(
+        torch.tensor([ids], device=device),  # (1, T)
+        positions=torch.tensor([positions], device=device),
+        caches=caches,
+        logits_to_keep=torch.tensor(ends, dtype=torch.long, device=device),
+    )[0]  # (samples, V)
+    return logits, [x for x in caches if isinstance(x, PackedState)]
 
 
 def _is_fused(

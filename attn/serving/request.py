@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn import arguments, tracing
+from attn import arguments
+from attn.nn.sampling import check_sampling, next_tokens
 
 
 @dataclass(eq=False)
@@ -21,13 +24,21 @@ class Request:
         max_new_tokens: most tokens to produce, at least 1.
         eos: the token that ends the text, or several.
         arrival: when it arrives, in seconds, for ``simulate``.
+        temperature, top_k, top_p, min_p: as in ``attn.generate``.
+        seed: of its own random numbers, which no other request shares;
+            PyTorch's own when None.
+        on_token: called with the request and each new token. An exception
+            ends the request, and no other.
 
     Attributes:
         output_ids: tokens produced so far; preemption keeps them.
+        aborted, error: whether it was stopped, and by which exception.
         num_computed_tokens: tokens whose keys and values are stored, those
             of a shared prefix included.
         pages: the block table: page ``i`` holds the tokens from
             ``i * page_size``.
+        states: what layers with a state hold of the computed tokens.
+        draft_ids: guesses that the next step checks.
 
     Raises:
         ValueError, TypeError: an argument is wrong.
@@ -39,7 +50,8 @@ class Request:
         >>> request.token_ids
         [5, 6, 7, 8, 9]
 
-    Source: vLLM ``Request`` (``vllm/v1/request.py``).
+    Source: vLLM ``Request`` (``vllm/v1/request.py``), whose sampling is in
+    ``SamplingParams``.
     """
 
     id: Hashable
@@ -47,9 +59,19 @@ class Request:
     max_new_tokens: int
     eos: int | Sequence[int] | None = None
     arrival: float = 0.0
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    on_token: Callable[[Request, int], Any] | None = None
     output_ids: list[int] = field(default_factory=list, init=False)
+    aborted: bool = field(default=False, init=False)
+    error: Exception | None = field(default=None, init=False)
     num_computed_tokens: int = field(default=0, init=False)
     pages: list[int] = field(default_factory=list, init=False)
+    states: list[Any] = field(default_factory=list, init=False, repr=False)
+    draft_ids: list[int] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.prompt_ids = as_ids("prompt_ids", self.prompt_ids)
@@ -59,6 +81,14 @@ class Request:
         ends = [] if self.eos is None else self.eos
         ends = ends if isinstance(ends, Sequence | Tensor) else [ends]
         self.ends = frozenset(as_ids("eos", ends))
+        names = ("top_k", "top_p", "min_p")
+        self._filters = {name: getattr(self, name) for name in names}
+        check_sampling(self.temperature, **self._filters)
+        if self.seed is not None:
+            arguments.count("seed", self.seed, 0)
+        if self.on_token is not None:
+            arguments.function("on_token", self.on_token)
+        self._generator: torch.Generator | None = None
 
     @property
     def token_ids(self) -> list[int]:
@@ -76,15 +106,37 @@ class Request:
         return len(self.prompt_ids) + self.max_new_tokens - 1
 
     @property
+    def finish_reason(self) -> str | None:
+        """Return why no token may follow; None where one may.
+
+        ``"error"``, ``"abort"``, ``"stop"`` (its ``eos``) or ``"length"``.
+        """
+        if self.error is not None or self.aborted:
+            return "abort" if self.error is None else "error"
+        if self.output_ids and self.output_ids[-1] in self.ends:
+            return "stop"
+        is_full = len(self.output_ids) >= self.max_new_tokens
+        return "length" if is_full else None
+
+    @property
     def is_finished(self) -> bool:
         """Return whether no token may follow."""
-        ended = bool(self.output_ids) and self.output_ids[-1] in self.ends
-        return ended or len(self.output_ids) >= self.max_new_tokens
+        return self.finish_reason is not None
 
     def append(self, token: int) -> bool:
         """Add a produced token; return whether it was the last."""
         self.output_ids.append(int(token))
         return self.is_finished
+
+    def sample(self, logits: Tensor) -> int:
+        """Choose the next token, of logits ``(V,)``."""
+        if self.seed is not None and self._generator is None:
+            self._generator = torch.Generator(logits.device)
+            self._generator.manual_seed(self.seed)
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        options = (self.temperature, self._generator)
+        new = next_tokens(logits[None].to(wide), *options, **self._filters)
+        return int(new)
 
 
 def as_ids(name: str, ids: Sequence[int] | Tensor) -> list[int]:

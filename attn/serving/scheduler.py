@@ -8,7 +8,7 @@ section 4.5 (preemption by recomputation).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from attn import arguments
@@ -33,6 +33,7 @@ class SchedulerOutput(NamedTuple):
     preempted: tuple[Hashable, ...] = ()  # by this call of schedule
     finished: tuple[Hashable, ...] = ()  # since the last one
     samples: tuple[Hashable, ...] = ()  # those whose last token is read
+    drafts: Mapping[Hashable, Sequence[int]] = {}  # guesses that follow it
 
 
 class Scheduler:
@@ -49,6 +50,10 @@ class Scheduler:
     produced are kept. A request must fit into the pool alone, so that the
     first always goes on.
 
+    Guesses (``Request.draft_ids``) are read behind the last token, as many
+    as budget and pages allow: a request drops its own before another is
+    preempted, and leaves a token of the budget to each that runs.
+
     Args:
         pool: the pages, an ``attn.PageAllocator`` or ``attn.PagePool``.
         max_num_seqs: most requests that run at a time.
@@ -58,6 +63,8 @@ class Scheduler:
         prefix_cache: where finished pages are kept, and found again.
         watermark: pages that stay free when a request joins others, for the
             tokens that these will produce.
+        can_crop: rejected guesses can be forgotten; if not, as in a layer
+            with a state, a step that has one is computed again.
 
     Attributes:
         waiting, running: the requests, in the order of their arrival.
@@ -93,6 +100,7 @@ class Scheduler:
         chunked_prefill: bool = True,
         prefix_cache: PrefixCache | None = None,
         watermark: int = 0,
+        can_crop: bool = True,
     ):
         if not isinstance(pool, PageAllocator):
             raise TypeError(
@@ -110,6 +118,7 @@ class Scheduler:
         self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
         self.chunked_prefill, self.watermark = chunked_prefill, watermark
+        self.can_crop = can_crop
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
         self._finished: list[Hashable] = []
@@ -125,7 +134,11 @@ class Scheduler:
             raise ValueError(
                 f"request must have an id of its own; got {request.id!r} again"
             )
-        if request.num_computed_tokens or request.output_ids:
+        if (
+            request.num_computed_tokens
+            or request.output_ids
+            or request.aborted
+        ):
             raise ValueError(
                 f"request must be new; got {request.id!r}, which has begun"
             )
@@ -144,6 +157,23 @@ class Scheduler:
             )
         self.waiting.append(request)
 
+    def abort(self, request: Request | Hashable) -> bool:
+        """Stop a request, or the one with this id; return whether it was here.
+
+        Its pages come back at once; see ``Engine.abort``.
+        """
+        if not isinstance(request, Hashable):
+            raise TypeError(
+                "request must be a Request, or the id of one; got "
+                f"{type(request).__name__}"
+            )
+        for x in (*self.running, *self.waiting):
+            if x is request or x.id == request:
+                x.aborted = True
+                self._retire(x)
+                return True
+        return False
+
     @property
     def has_unfinished(self) -> bool:
         """Return whether a request waits or runs."""
@@ -160,15 +190,23 @@ class Scheduler:
                 "update must be called with the output of schedule before "
                 "the next step; got another call of schedule"
             )
+        for request in (*self.running, *self.waiting):
+            if request.is_finished:  # its limit was lowered meanwhile
+                self._retire(request)
         scheduled: dict[Hashable, int] = {}
         preempted: list[Hashable] = []
         budget = self.max_num_batched_tokens
         i = 0
         while i < len(self.running) and budget:
             request = self.running[i]
-            count = self._wanted(request, budget)
+            behind = len(self.running) - i - 1
+            count = self._wanted(request, budget, behind)
             # Requests after this one came later: they give way first.
             while not self._allocate(request, count):
+                if request.draft_ids:  # guesses give way before requests
+                    request.draft_ids = []
+                    count = self._wanted(request, budget)
+                    continue
                 last = self._preempt()
                 preempted.append(last.id)
                 if last is request:
@@ -195,25 +233,33 @@ class Scheduler:
             scheduled[request.id] = count
             budget -= count
         finished, self._finished = tuple(self._finished), []
-        samples = tuple(
-            x.id
+        samples = [
+            x
             for x in self.running
-            if scheduled.get(x.id) == x.num_tokens - x.num_computed_tokens
-        )
+            if scheduled.get(x.id, 0) >= x.num_tokens - x.num_computed_tokens
+        ]
         output = SchedulerOutput(
-            scheduled, tuple(preempted), finished, samples
+            scheduled,
+            tuple(preempted),
+            finished,
+            tuple(x.id for x in samples),
+            {x.id: x.draft_ids for x in samples if x.draft_ids},
         )
         self._computing = output if scheduled else None
         return output
 
     def update(
-        self, output: SchedulerOutput, tokens: Mapping[Hashable, int]
+        self,
+        output: SchedulerOutput,
+        tokens: Mapping[Hashable, int | Sequence[int]],
     ) -> list[Request]:
         """Record what a step has computed, and its new tokens.
 
         Args:
             output: what ``schedule`` returned for this step.
-            tokens: the token of each request in ``output.samples``.
+            tokens: the token of each request in ``output.samples``. Where
+                guesses were read, the accepted ones and one more. Requests
+                aborted since need none.
 
         Returns:
             The requests that have ended; their pages are free.
@@ -227,7 +273,12 @@ class Scheduler:
                 "output must be that of the last call of schedule, and each "
                 f"is used once; got {output}"
             )
-        if set(tokens) != set(output.samples):
+        new = {
+            name: x if isinstance(x, Sequence) else [x]
+            for name, x in tokens.items()
+        }
+        sampled, left = set(output.samples), {x.id for x in self.running}
+        if not sampled & left <= {x for x in new if new[x]} <= sampled:
             raise ValueError(
                 "tokens must have one for each request whose last token was "
                 f"read, {list(output.samples)}; got {list(tokens)}"
@@ -237,13 +288,23 @@ class Scheduler:
             count = output.num_scheduled_tokens.get(request.id)
             if count is None:
                 continue
-            self._record(request, count)
-            if request.id in tokens and request.append(tokens[request.id]):
-                self.running.remove(request)
-                self._release(request)
-                self._finished.append(request.id)
+            mine = new.get(request.id, ())
+            read = len(output.drafts.get(request.id, ())) + bool(mine)
+            rejected = max(0, read - len(mine))
+            request.draft_ids = []
+            for token in mine:
+                if request.append(token):
+                    break
+            if not rejected or self.can_crop:
+                self._record(request, count - rejected)
+            if request.is_finished:
+                self._retire(request)
                 ended.append(request)
         return ended
+
+    def discard(self) -> None:
+        """Forget a step that failed: its tokens are scheduled again."""
+        self._computing = None
 
     def _record(self, request: Request, count: int) -> None:
         """Count tokens as computed; from now on they can be shared."""
@@ -254,12 +315,14 @@ class Scheduler:
             computed = request.token_ids[: request.num_computed_tokens]
             self.prefix_cache.insert(computed, request.pages)
 
-    def _wanted(self, request: Request, budget: int) -> int:
+    def _wanted(self, request: Request, budget: int, behind: int = 0) -> int:
         """Return how many tokens a request reads next; 0 must wait."""
         missing = request.num_tokens - request.num_computed_tokens
         if missing > budget and not self.chunked_prefill:
             return 0
-        return min(missing, budget)
+        room = max(0, budget - missing - behind)
+        request.draft_ids = request.draft_ids[:room]
+        return min(missing + len(request.draft_ids), budget)
 
     def _allocate(self, request: Request, count: int, spare: int = 0) -> bool:
         """Take the pages for the next tokens, all or none."""
@@ -291,8 +354,16 @@ class Scheduler:
         request.pages = list(match.pages)
         request.num_computed_tokens = match.length
 
+    def _retire(self, request: Request) -> None:
+        """Take a request out that has ended."""
+        queue = self.running if request in self.running else self.waiting
+        queue.remove(request)
+        self._release(request)
+        self._finished.append(request.id)
+
     def _release(self, request: Request) -> None:
         """Return the pages of a request, the last one first."""
         for page in reversed(request.pages):
             self.pool.release(page)
         request.pages, request.num_computed_tokens = [], 0
+        request.states, request.draft_ids = [], []

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from attn import arguments, tracing
-from attn.cache import DynamicCache
 from attn.nn import Transformer
 from attn.nn.generation import evaluating
 from attn.serving.drafts import Draft, trim
-from attn.serving.engine import check_model
 from attn.serving.request import Request, as_ids
+from attn.serving.served_models import check_model
 from attn.serving.trees import check_parents, tree_mask, tree_positions
 
 
@@ -160,13 +159,13 @@ def speculative_decode(
             f"ids must be one prompt, (1, L); got {tuple(ids.shape)}"
         )
     request = Request("text", ids[0], max_new_tokens, eos)
-    caches = [DynamicCache() for _ in model.blocks]
+    caches = model.new_caches()
     read = num_forwards = 0
     with evaluating(model):
         while not request.is_finished:
             text = request.token_ids
             room = max_new_tokens - len(request.output_ids) - 1
-            guess = trim(draft(list(text)), room)
+            guess = trim(draft(list(text)), room, model.config.vocab_size)
             pending = text[read:]
             last = len(pending) - 1
             parents = [

@@ -180,7 +180,7 @@ nn: TransformerConfig gpt2_small llama_style gated_hidden_dim StateLayer
 positions: sinusoidal alibi_slopes alibi_score rope_frequencies RopeFrequencies
 serving: Engine Request Scheduler SchedulerOutput PrefixCache Match simulate
   simulate_static Trace Step prompt_lookup Draft Verified speculative_decode
-  Speculated
+  Speculated ModelDraft
 """
 #: Modules whose functions measure, count, draw, read files or need ranks.
 ELSEWHERE = (

@@ -12,6 +12,7 @@ from attn import hf
 from tests.attn import hf_decoders, hf_zoo
 from tests.attn.cases import assert_equal
 from tests.attn.graphs import check_two_graphs
+from tests.attn.models import varied
 
 NEW = 6
 FAMILIES = ("llama", "gpt2", "gemma2", "bloom", "mistral")
@@ -206,9 +207,17 @@ def caches_of(kind):
         from transformers import DynamicCache
 
         return DynamicCache(config=theirs_of("llama").config)
-    if kind == "static":
-        return [attn.StaticCache(3, 2, 30, 6) for _ in range(hf_zoo.LAYERS)]
-    return [attn.DynamicCache() for _ in range(hf_zoo.LAYERS)]
+    return ours_of("llama").new_caches(kind, batch=3, capacity=30)
+
+
+def test_a_model_has_caches_of_the_kinds_that_its_layers_write_to():
+    hybrid = varied("rope", attention=("gated_delta", "auto"))
+    kinds = [type(x) for x in hybrid.new_caches("static", capacity=9)]
+    assert kinds == [attn.StateCache, attn.StaticCache]
+    with pytest.raises(TypeError, match="capacity must be an int"):
+        hybrid.new_caches("static")
+    with pytest.raises(ValueError, match="kind must be one of .*; got 'x'"):
+        hybrid.new_caches("x")
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static", "theirs"])
@@ -432,7 +441,7 @@ ERRORS = {
     "eos must be an int, at least 0; got '</s>'": {"eos": "</s>"},
     "streamer must be a function of tokens, or have put": {"streamer": 3},
     "generator must be a torch.Generator; got 3": {"generator": 3},
-    "model must return numbers as logits; got NaN after 9 tokens": {
+    "model must return numbers as logits; got nan after 9 tokens": {
         "model": lambda: lambda ids: torch.full((1, 9, 7), torch.nan),
         "cache": None,
     },

@@ -107,3 +107,15 @@ def test_sampling_errors_name_the_argument(options):
         filter_logits(logits(), **options)
     with pytest.raises(ValueError, match="repetition_penalty must be "):
         penalize_repetition(logits(), torch.zeros(64, 1).long(), -1.0)
+
+
+@pytest.mark.parametrize("bad", [-torch.inf, torch.nan, torch.inf])
+def test_a_row_without_a_largest_number_is_named_where_it_can_be_read(bad):
+    x = logits(6).view(2, 3, V)
+    x[1, 2, 0 if bad != -torch.inf else slice(None)] = bad
+    with pytest.raises(
+        ValueError, match=rf"got the largest {bad} in row \(1,"
+    ):
+        filter_logits(x, top_p=0.5)
+    assert torch.vmap(filter_logits)(x).shape == x.shape
+    assert filter_logits(x.to("meta")).shape == x.shape

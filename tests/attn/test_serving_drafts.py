@@ -14,6 +14,7 @@ import torch
 import attn
 from attn.serving import (
     Draft,
+    ModelDraft,
     acceptance,
     prompt_lookup,
     rejection_sample,
@@ -234,6 +235,25 @@ def test_drafts_of_one_branch_suit_every_model(kind):
     if kind != "gpt":
         with pytest.raises(ValueError, match="no branches for a model with"):
             speculative_decode(net, prompt, 12, perfect(net, second=True))
+
+
+@pytest.mark.parametrize("draft", ([1, 2], Draft([V], [-1]), Draft([1], [0])))
+def test_what_is_no_draft_is_refused(draft):
+    with pytest.raises((TypeError, ValueError), match="must .*; got "):
+        speculative_decode(rope(), ids(1, 5), 9, lambda text: draft)
+
+
+def test_a_smaller_model_drafts_its_own_text_and_reads_what_is_new():
+    small, read = varied("rope", num_layers=1), []
+    small.register_forward_pre_hook(lambda _, x: read.append(x[0].shape[1]))
+    draft = ModelDraft(small, k=2, max_texts=2)
+    a, b, c = [1, 2, 3], [4, 5], [7, 8]
+    for text, unread in ((a, 3), (b, 2), ([*a, 6], 1), (c, 2), (b, 2), (c, 1)):
+        read.clear()
+        guess = draft(text)
+        assert read == [unread, 1], "the oldest of three is forgotten"
+        new = attn.generate(small, torch.tensor([text]), 2)[0, len(text) :]
+        assert guess == (new.tolist(), [-1, 0])
 
 
 def test_no_guess_is_read_beyond_the_last_token():

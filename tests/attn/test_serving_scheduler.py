@@ -145,6 +145,23 @@ def test_a_full_watermark_does_not_block_the_only_request():
     assert run(scheduler)
 
 
+def test_guesses_give_way_to_the_tokens_and_pages_of_others():
+    for options, read in (
+        ({}, {"a": 4, "b": 1}),
+        ({"max_num_batched_tokens": 4}, {"a": 3, "b": 1}),
+        ({"num_pages": 4}, {"a": 1, "b": 1}),
+    ):
+        scheduler = scheduler_of(**options)
+        a, b = Request("a", [1] * 3, 5), Request("b", [1], 3)
+        scheduler.add(a), scheduler.add(b)
+        output = scheduler.schedule()
+        scheduler.update(output, dict.fromkeys(output.samples, 7))
+        a.draft_ids = [7, 7, 7]
+        output = scheduler.schedule()
+        assert output.num_scheduled_tokens == read and not output.preempted
+        assert len(output.drafts.get("a", [])) == read["a"] - 1
+
+
 @pytest.mark.parametrize("prefix", (False, True))
 @pytest.mark.parametrize("chunked", (False, True))
 def test_everything_ends_in_order_and_every_page_returns(prefix, chunked):
@@ -168,9 +185,16 @@ def test_everything_ends_in_order_and_every_page_returns(prefix, chunked):
         ]
         for x in requests:
             scheduler.add(x)
-        outputs = run(scheduler, lambda x: len(x.output_ids) % 2)
+
+        def token(request, r=r, scheduler=scheduler, requests=requests):
+            if r.random() < 0.05:  # between schedule and update, too
+                scheduler.abort(r.choice(requests))
+            return len(request.output_ids) % 2
+
+        outputs = run(scheduler, token)
         pool = scheduler.pool
-        assert all(len(x.output_ids) == x.max_new_tokens for x in requests)
+        for x in requests:
+            assert x.aborted or len(x.output_ids) == x.max_new_tokens
         finished = [x for o in outputs for x in o.finished]
         finished += scheduler.schedule().finished
         assert sorted(finished) == list(range(12)), "each is told once"
