@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from attn import arguments, tracing
-from attn import arguments
 from attn.functional import validation as of_calls
 
 

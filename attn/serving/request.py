@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from attn import arguments, tracing
-from attn import arguments
 from attn.nn.sampling import check_sampling, next_tokens
 
 

@@ -31,8 +31,6 @@ def test_second_derivatives_equal_finite_differences():
     assert torch.autograd.gradgradcheck(call, (q, k, v))
 
 
-
-
 DEAD_ROWS = {
     "bool mask": {"attn_mask": torch.tensor([[1], [0], [1]]).bool()},
     "-inf mask": {"attn_mask": torch.tensor([[0.0], [-INF], [0.5]]).double()},
