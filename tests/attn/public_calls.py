@@ -105,12 +105,14 @@ nn.MultiHeadAttention: options | query:BLE key_padding_mask:BL
   rope=attn.Rope(4), qk_norm=True, gate=True, softcap=5.0, is_causal=True)
 nn.MultiHeadAttention: alibi | query:BLE attn_mask:LL |
   attn.MultiHeadAttention(E, H, alibi=True)
-nn.MultiHeadAttention: a cache | query:BLE | Steps(
-  attn.MultiHeadAttention(E, H, is_causal=True), attn.DynamicCache)
+nn.MultiHeadAttention: a cache | query:BLE | With(
+  attn.MultiHeadAttention(E, H, is_causal=True), steps(attn.DynamicCache))
 nn.LatentAttention | x:BLE | latent()
-nn.LatentAttention: a cache | query:BLE | Steps(latent(), attn.LatentCache)
-nn.LightningIndexer | x:BLE | Scores(
-  attn.nn.LightningIndexer(E, H, D, top_k=2), None)
+nn.LatentAttention: a cache | query:BLE | With(
+  latent(), steps(attn.LatentCache))
+nn.LightningIndexer | x:BLE | With(
+  attn.nn.LightningIndexer(E, H, D, top_k=2),
+  attn.nn.LightningIndexer.scores)
 nn.KeyCompressor | x:BLE | attn.nn.KeyCompressor(E, D, 2)
 nn.TransformerBlock | x:BLE memory:BCE |
   attn.TransformerBlock(E, H, cross_attention=True)
@@ -119,8 +121,8 @@ nn.Transformer: padded | inputs_embeds:BSE attention_mask:?BS
   logits_to_keep=1 | attn.Transformer(llama())
 nn.Transformer: a hybrid | ids:#BL | attn.Transformer(llama(
   attention=["gated_delta", "auto"]))
-nn.generate | ids:#BL max_new_tokens=2 | Writes(
-  attn.Transformer(llama()), None)
+nn.generate | ids:#BL max_new_tokens=2 | With(
+  attn.Transformer(llama()), attn.generate)
 nn.filter_logits | logits:BS top_k=5 top_p=0.9 min_p=0.01
 nn.penalize_repetition | logits:BS ids:#BL repetition_penalty=1.2
 nn.LayerNorm | x:BLE | attn.LayerNorm(E)
@@ -133,13 +135,13 @@ nn.LSTM | x:BLE | attn.nn.LSTM(E)
 nn.CausalConv1d | x:BLE | attn.nn.CausalConv1d(E)
 nn.LinearAttention | query:BLE |
   attn.nn.LinearAttention(E, K, decay=(0.9, 1.0))
-nn.LinearAttention: a cache | query:BLE | Steps(
-  attn.nn.LinearAttention(E, K, mode="recurrent"), attn.StateCache)
+nn.LinearAttention: a cache | query:BLE | With(
+  attn.nn.LinearAttention(E, K, mode="recurrent"), steps(attn.StateCache))
 nn.GatedDeltaNet | query:BLE | attn.nn.GatedDeltaNet(E, K, num_value_heads=H)
 nn.GatedDeltaNet: packed | query:NLE cu_seqlens:[0,2,5] |
   attn.nn.GatedDeltaNet(E, K)
-nn.GatedDeltaNet: a cache | query:BLE lengths:[3,1] | Steps(
-  attn.nn.GatedDeltaNet(E, K, chunk_size=2), attn.StateCache)
+nn.GatedDeltaNet: a cache | query:BLE lengths:[3,1] | With(
+  attn.nn.GatedDeltaNet(E, K, chunk_size=2), steps(attn.StateCache))
 positions.SinusoidalPositions | positions:#BL | attn.SinusoidalPositions(D)
 positions.LearnedPositions | positions:#BL | attn.LearnedPositions(S, D)
 positions.position_ids | valid:?BS
@@ -215,27 +217,26 @@ def _tensors(result: Any, device: torch.device) -> Iterator[Tensor]:
             yield from _tensors(part, device)
 
 
-class Steps(nn.Module):
-    """A layer that reads a text in two steps, the second from its cache."""
+class With(nn.Module):
+    """A function of a module, whose parameters are inputs too."""
 
-    def __init__(self, layer, cache):
+    def __init__(self, module, function):
         super().__init__()
-        self.layer, self.cache = layer, cache
+        self.module, self.function = module, function
 
-    def forward(self, query, **options):
-        cache = self.cache()
-        first = self.layer(query[:, :2], cache=cache)
-        return first, self.layer(query[:, 2:], cache=cache, **options)
+    def forward(self, *args, **given):
+        return self.function(self.module, *args, **given)
 
 
-class Scores(Steps):
-    def forward(self, x):
-        return self.layer.scores(x)
+def steps(cache):
+    """Read a text in two steps, the second from what the first cached."""
 
+    def read(layer, query, **options):
+        own = cache()
+        first = layer(query[:, :2], cache=own)
+        return first, layer(query[:, 2:], cache=own, **options)
 
-class Writes(Steps):
-    def forward(self, **given):
-        return attn.generate(self.layer, **given)
+    return read
 
 
 def twice(cache):

@@ -10,6 +10,7 @@ import transformers as T
 from torch import Tensor, nn
 
 from attn import hf
+from tests.attn import hf_zoo
 from tests.attn.graphs import in_one_graph
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
 from tests.marks import exhaustive_but
@@ -120,13 +121,13 @@ def test_a_static_cache_without_padding_generates(family, new):
 
 
 class Logits(nn.Module):
-    """Tensors in and out, for ``torch.jit.trace``."""
+    """Tensors in and out, for a graph."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         kwargs = {"attention_mask": mask, "use_cache": False}
         return self.model(ids, **kwargs).logits
 
@@ -145,3 +146,17 @@ def test_a_model_traced_without_padding_masks_padding():
         ids, seen = tokens()[:, :length], real(side)[:, :length]
         want = eager(ids, seen.long())
         assert_close_on(seen, traced(ids, seen.long()), want)
+
+
+EXPORTED = [x for x in hf_zoo.FAMILIES if x not in ("bloom", "bert")]
+
+
+@pytest.mark.parametrize("family", exhaustive_but(["gemma2"], EXPORTED))
+def test_an_attached_model_exports_for_any_batch_and_length(family):
+    module = Logits(hf.attach(hf_zoo.model(family)))
+    sizes = {i: torch.export.Dim(x, min=2, max=30) for i, x in enumerate("BL")}
+    program = torch.export.export(
+        module, (hf_zoo.ids(2, 7),), dynamic_shapes=(sizes,), strict=False
+    )
+    other = hf_zoo.ids(3, 13)
+    torch.testing.assert_close(program.module()(other), module(other))
