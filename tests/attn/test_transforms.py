@@ -35,13 +35,11 @@ TRANSFORMS: dict[str, Any] = {
     "jacrev": lambda f: func.jacrev(lambda x: f(x).sum(-1)),
     "jacfwd": lambda f: func.jacfwd(lambda x: f(x).sum(-1)),
     "make_fx": lambda f: lambda x: make_fx(f)(x)(x),
-    "compile": partial(torch.compile, backend="eager"),
 }
 LOOPS = {
     **TRANSFORMS,
     "vmap": lambda f: lambda x: torch.stack([*map(f, both(x))]),
     "make_fx": lambda f: f,
-    "compile": lambda f: f,
 }
 INNER = ("vmap", "grad", "jvp", "jacrev", "jacfwd")
 PAIRS = [*product(TRANSFORMS, INNER)]
@@ -79,7 +77,7 @@ def test_transforms_of_a_call_nest(impl, sizes, pair):
         exact = LOOPS[outer](LOOPS[inner](partial(call, "reference", options)))
         try:
             got = TRANSFORMS[outer](TRANSFORMS[inner](ours))(query)
-        except Exception as error:  # Dynamo has a class of its own
+        except ValueError as error:
             assert f"{impl} cannot: " in str(error), error
         else:
             torch.testing.assert_close(got, exact(query))
