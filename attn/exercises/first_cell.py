@@ -37,6 +37,10 @@ def prepare(notebook: Path) -> None:
         with capture_output():
             result = shell.run_cell("".join(cell["source"]), silent=True)
         _say(result.success)
+        if result.success:
+            from attn.exercises import ran
+
+            ran.begin(info)  # the imports may have begun to watch
 
     shell.events.register("pre_run_cell", before)
 

@@ -66,6 +66,13 @@ def watch() -> None:
     shell.events.register("post_run_cell", _end)
 
 
+def begin(info: Any) -> None:
+    """Note a cell that is about to run, where IPython has not told of it."""
+    watch()
+    if all(x is not info for _, x, _ in _running):
+        _begin(info)
+
+
 def found(
     exercise: str, namespace: dict[str, Any], value: Any, judged: str | None
 ) -> Found | None:

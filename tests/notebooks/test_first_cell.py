@@ -75,6 +75,13 @@ def test_the_imports_run_before_the_first_cell_and_once(lab):
     assert runs("print(mine, 'os' in dir())") == ["started up False"]
 
 
+def test_the_cell_that_ran_first_is_known_to_checks(lab):
+    runs = lab(imports="import torch\nfrom attn.grading import check")
+    runs(SOFTMAX.replace("torch.softmax(x, dim)", "x"))
+    for _ in range(2):  # the second time its name is the reference
+        assert runs("check('sdp-softmax')")[0].startswith("✗ sdp-softmax")
+
+
 def test_a_tool_that_looks_into_a_kernel_runs_nothing(lab):
     runs = lab()
     assert runs("'torch' in dir()", store_history=False) == ["False"]
