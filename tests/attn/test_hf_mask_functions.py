@@ -9,7 +9,6 @@ from transformers import masking_utils as theirs
 
 import attn
 from attn import hf
-from tests.attn.hf_decoders import model, tokens
 
 NO_PADDING = torch.zeros(2, dtype=torch.int64)
 LEFT = torch.tensor([0, 3])
@@ -149,38 +148,6 @@ def test_an_unknown_mask_function_becomes_an_opaque_predicate():
     assert hf.as_mask(mask) is mask
     want = their_mask(every_other, 5, 9, 4)[:1]
     assert torch.equal(mask.dense(5, 9, q_offset=4), want)
-
-
-@pytest.mark.parametrize("padded", [True, False])
-@torch.no_grad()
-def test_a_model_is_exported_for_any_length(padded):
-    hf.register()
-    decoder = model("llama", "attn")
-
-    class Logits(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = decoder
-
-        def forward(self, ids, mask=None):
-            out = self.model(ids, attention_mask=mask, use_cache=False)
-            return out.logits
-
-    def inputs(length):
-        mask = torch.ones(3, length, dtype=torch.int64)
-        mask[1, :4] = 0
-        ids = tokens(3, length)
-        return (ids, mask) if padded else (ids,)
-
-    length = torch.export.Dim("length", min=2, max=60)
-    dims = ({1: length},) * len(inputs(11))
-    exported = torch.export.export(Logits(), inputs(11), dynamic_shapes=dims)
-    for other in (2 if not padded else 6, 23, 60):
-        args = inputs(other)
-        want = Logits()(*args)
-        got = exported.module()(*args)
-        real = args[1].bool() if padded else torch.ones(3, other).bool()
-        assert (got - want)[real].abs().max() < 1e-5 * want.abs().max()
 
 
 def test_transformers_has_the_version_whose_closures_were_reviewed():

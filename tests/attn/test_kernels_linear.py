@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from attn.linear import linear_attention
 from tests.attn.cases import distance, randn
+from tests.marks import exhaustive_but
 
 pytest.importorskip("triton")
 
@@ -53,11 +54,7 @@ def check(tensors, roundings=64, **options):
 
 @pytest.mark.parametrize("dtype", (FP32, BF16))
 @pytest.mark.parametrize(
-    "length",
-    [
-        pytest.param(n, marks=[pytest.mark.exhaustive] if n != 33 else [])
-        for n in (1, 15, 16, 17, 33, 64)
-    ],
+    "length", exhaustive_but([33], (1, 15, 16, 17, 33, 64))
 )
 @pytest.mark.parametrize("size", (MILD, STRONG))
 def test_the_kernel_equals_the_definition(length, dtype, size):
