@@ -59,14 +59,9 @@ def test_a_model_compiles_to_one_graph(family, side):
 
 @pytest.mark.parametrize("side", exhaustive_but(["left"], ["none", "left"]))
 @pytest.mark.parametrize(
-    ("family", "graphs"),
-    [
-        ("llama", 1),
-        # The step that fills the window is transformers' second graph.
-        pytest.param("mistral", 2, marks=pytest.mark.exhaustive),
-    ],
+    "family", exhaustive_but(["llama"], ["llama", "mistral"])
 )
-def test_generation_compiles_to_one_graph(family, graphs, side):
+def test_generation_compiles_to_one_graph(family, side):
     """The steps with a static cache, however many; two with a window."""
     compiled = []
 
@@ -90,7 +85,8 @@ def test_generation_compiles_to_one_graph(family, graphs, side):
         compile_config=options,
         **kwargs,
     )
-    assert len(compiled) == graphs
+    # The step that fills the window is transformers' second graph.
+    assert len(compiled) == (2 if family == "mistral" else 1)
     assert torch.equal(
         got, model(family, "eager", **changes).generate(tokens(), **kwargs)
     )
@@ -157,4 +153,5 @@ def test_an_attached_model_exports_for_any_batch_and_length(padded, family):
     )
     for other in ((3, 13), (2, 6), (2, 30)):
         args = inputs(*other)
-        torch.testing.assert_close(program.module()(*args), module(*args))
+        got, want = program.module()(*args), module(*args)
+        assert_close_on(args[0] > 0, got, want)

@@ -40,12 +40,6 @@ def test_the_loss_is_the_divergence_from_the_mean_of_the_heads():
     torch.testing.assert_close(indexer_loss(hidden, weights), loss)
 
 
-def test_the_loss_is_zero_for_the_attention_itself_up_to_a_constant():
-    weights, allowed = attention_of()
-    scores = weights.mean(1).log() + 5.0
-    assert float(indexer_loss(scores, weights, allowed).abs()) < 1e-12
-
-
 def test_among_chosen_keys_the_weights_are_compared_alone():
     weights, allowed = attention_of(L=8)
     scores = draw(2, 8, 8, seed=1)

@@ -40,22 +40,16 @@ MAY_SPILL = {
 NEWEST = {80: "HMMA", 90: "HGMMA", 100: "UTCHMMA"}
 
 
-SIZES = list(itertools.product((64, 128, 256), ("bf16", "fp32")))
 #: `make test` compiles one kernel for one GPU; `make test-all` all for all.
-COMPILED = [
-    pytest.param(((90,), ("forward",), 64, "bf16"), id="sm_90"),
-    *(
-        pytest.param(
-            (report.ARCHS, KERNELS + report.PACKED, *size),
-            marks=pytest.mark.exhaustive,
-            id=f"{size[0]}-{size[1]}",
-        )
-        for size in SIZES
-    ),
-]
+QUICK = [((90,), ("forward",), 64, "bf16")]
+COMPILED = itertools.product(
+    [report.ARCHS], [KERNELS + report.PACKED], (64, 128, 256), ("bf16", "fp32")
+)
 
 
-@pytest.fixture(scope="module", params=COMPILED)
+@pytest.fixture(
+    scope="module", params=exhaustive_but(QUICK, [*QUICK, *COMPILED]), ids=str
+)
 def rows(request):
     archs, kernels, head_dim, dtype = request.param
     report_rows = report.compile_report(archs, (head_dim,), kernels, (dtype,))

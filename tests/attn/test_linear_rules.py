@@ -291,18 +291,6 @@ def test_the_convolution_equals_pytorchs_and_sees_no_later_token(bias):
     close([short_convolution(other, weight, bias)[0][:, :5]], [got[:, :5]])
 
 
-@pytest.mark.parametrize("cuts", ([1] * 9, [1, 1, 2, 5], [2, 3, 4], [9, 0]))
-def test_a_convolution_in_parts_equals_one(cuts):
-    x, weight = randn(B, 9, E), randn(E, K, seed=1)
-    start = randn(B, K - 1, E, seed=2)
-    whole, last = short_convolution(x, weight, state=start)
-    state, outs = start, []
-    for tokens in x.split(cuts, 1):
-        y, state = short_convolution(tokens, weight, state=state)
-        outs.append(y)
-    close([torch.cat(outs, 1), state], [whole, last])
-
-
 def test_a_packed_convolution_sees_no_other_text():
     x, weight = randn(1, 9, E), randn(E, K, seed=1)
     state = randn(3, K - 1, E, seed=2)
