@@ -254,7 +254,7 @@ def test_bloom_with_slow_but_exact_slices_is_refused():
 def test_an_unknown_configuration_field_is_refused(family):
     """Each is read, or named as one that changes nothing here."""
     theirs = hf_zoo.model(family)
-    config = {**theirs.config.to_dict(), "wings": 2}
+    config = {**theirs.config.to_dict(), "wings": 2, "tail": None}
     with pytest.raises(
         NotImplementedError, match="config must have only .*got wings=2"
     ):

@@ -9,6 +9,7 @@ from transformers import masking_utils as theirs
 
 import attn
 from attn import hf
+from tests.attn.hf_families import build
 
 NO_PADDING = torch.zeros(2, dtype=torch.int64)
 LEFT = torch.tensor([0, 3])
@@ -159,20 +160,8 @@ def test_a_window_of_size_zero_masks_every_pair():
     """Qwen2-MoE makes one, though none of its layers slides."""
     nobody = hf.as_mask(theirs.sliding_window_causal_mask_function(0))
     assert not nobody.dense(4).any()
-    config = transformers.Qwen2MoeConfig(
-        vocab_size=16,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-        moe_intermediate_size=8,
-        shared_expert_intermediate_size=8,
-        num_experts=2,
-        num_experts_per_tok=1,
-    )
-    torch.manual_seed(0)
-    made = transformers.Qwen2MoeModel(config).eval()
+    made = build("qwen2_moe")
+    assert made.config.sliding_window == 0
     ids = torch.arange(5)[None]
-    want = made(ids).last_hidden_state
-    got = hf.attach(made)(ids).last_hidden_state
+    want, got = made(ids).logits, hf.attach(made)(ids).logits
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
