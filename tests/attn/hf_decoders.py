@@ -5,14 +5,13 @@ More families than ``attn.hf.load`` supports, as no weight is mapped here.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from tests.attn.hf_zoo import COMMON, VOCAB, randomised
+from tests.attn.hf_zoo import COMMON, VOCAB, ids, randomised
 
 SMALL = {
     "hidden_size": 24,
@@ -105,10 +104,8 @@ def model(name: str, attention: str, **changes: Any) -> nn.Module:
     return randomised(built, 0).eval()
 
 
-@functools.cache
-def tokens(batch: int = 3, length: int = 11) -> torch.Tensor:
-    g = torch.Generator().manual_seed(1)
-    return torch.randint(3, VOCAB, (batch, length), generator=g)
+def tokens(batch: int = 3, length: int = 11) -> Tensor:
+    return ids(batch, length)
 
 
 def pad(side: str) -> Tensor:

@@ -57,12 +57,6 @@ def test_rows_that_cannot_be_split_are_named(mapping):
         copy_weights(module, {"qkv.weight": torch.zeros(10, 4)}, table, 3)
 
 
-def test_an_unread_field_is_an_error_unless_it_is_off():
-    c = Config({"model_type": "llama", "wings": 2, "tail": None, "fur": False})
-    with pytest.raises(NotImplementedError, match="only fields .*got wings=2"):
-        c.refuse_unread()
-
-
 def test_a_missing_required_field_is_named():
     with pytest.raises(ValueError, match="config must have hidden_size"):
         Config({"model_type": "llama"})("hidden_size")

@@ -16,6 +16,7 @@ import transformers as T
 from attn import hf
 from tests.attn.hf_families import model_class
 from tests.attn.hf_zoo import randomised
+from tests.marks import exhaustive_but
 
 SIZES = {
     "hidden_size": 32,
@@ -66,15 +67,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(
-            name, marks=[] if name == "bamba" else [pytest.mark.exhaustive]
-        )
-        for name in FAMILIES
-    ],
-)
+@pytest.mark.parametrize("family", exhaustive_but(["bamba"], FAMILIES))
 @torch.no_grad()
 def test_the_softmax_layers_of_a_hybrid_are_attached(family):
     config = T.AutoConfig.for_model(family, **SIZES | FAMILIES[family])

@@ -10,6 +10,7 @@ import torch
 
 from attn import hf
 from tests.attn import hf_zoo
+from tests.attn.test_layout import tops
 
 FAMILIES = tuple(hf_zoo.FAMILIES)
 
@@ -96,14 +97,6 @@ def test_a_head_that_differs_from_its_tied_embedding_is_refused():
     with pytest.raises(
         ValueError, match="lm_head.weight must equal wte.weight"
     ):
-        hf.load(state, theirs.config)
-
-
-def test_a_missing_untied_head_is_refused():
-    theirs = hf_zoo.model("llama")
-    state = dict(theirs.state_dict())
-    del state["lm_head.weight"]
-    with pytest.raises(ValueError, match="missing: lm_head.weight"):
         hf.load(state, theirs.config)
 
 
@@ -261,7 +254,7 @@ def test_bloom_with_slow_but_exact_slices_is_refused():
 def test_an_unknown_configuration_field_is_refused(family):
     """Each is read, or named as one that changes nothing here."""
     theirs = hf_zoo.model(family)
-    config = {**theirs.config.to_dict(), "wings": 2}
+    config = {**theirs.config.to_dict(), "wings": 2, "tail": None}
     with pytest.raises(
         NotImplementedError, match="config must have only .*got wings=2"
     ):
@@ -289,10 +282,4 @@ def test_loading_does_not_import_transformers():
     for file in Path(hf.__file__).parent.glob("*.py"):
         if file.stem in into_theirs:
             continue
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                names = [getattr(node, "module", "")]
-                names += [alias.name for alias in node.names]
-                assert not any(
-                    str(n).startswith("transformers") for n in names
-                )
+        assert "transformers" not in tops(ast.parse(file.read_text()))

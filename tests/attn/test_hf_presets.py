@@ -40,29 +40,16 @@ def test_gpt2_small_equals_the_model_loaded_from_gpt2s_configuration():
     assert ours.head.weight is ours.token_embedding.weight
 
 
-def test_a_packed_model_like_gpt2_small_takes_the_weights_of_load():
-    theirs = hf_zoo.model("gpt2")
-    ours = hf.load(theirs)
-    c = theirs.config
-    config = gpt2_small(
+PRESETS = {
+    "gpt2": lambda c: gpt2_small(
         vocab_size=c.vocab_size,
         embed_dim=c.n_embd,
         num_layers=c.n_layer,
         num_heads=c.n_head,
         max_positions=c.n_positions,
         norm_eps=c.layer_norm_epsilon,
-    )
-    packed = Transformer(config).eval()
-    packed.load_state_dict(ours.state_dict())
-    with torch.no_grad():
-        a, b = (x(hf_zoo.ids()) for x in (packed, ours))
-    assert_exact(a, b.double())
-
-
-def test_llama_style_takes_the_weights_of_a_llama():
-    theirs = hf_zoo.model("llama")
-    c = theirs.config
-    config = llama_style(
+    ),
+    "llama": lambda c: llama_style(
         vocab_size=c.vocab_size,
         embed_dim=c.hidden_size,
         num_layers=c.num_hidden_layers,
@@ -70,12 +57,19 @@ def test_llama_style_takes_the_weights_of_a_llama():
         num_kv_heads=c.num_key_value_heads,
         hidden_dim=c.intermediate_size,
         norm_eps=c.rms_norm_eps,
-    )
-    ours = Transformer(config).eval()
+    ),
+}
+
+
+@pytest.mark.parametrize("family", PRESETS)
+def test_a_preset_takes_the_weights_of_load(family):
+    theirs = hf_zoo.model(family)
     loaded = hf.load(theirs)
-    ours.load_state_dict(loaded.state_dict())
+    preset = Transformer(PRESETS[family](theirs.config)).eval()
+    preset.load_state_dict(loaded.state_dict())
     with torch.no_grad():
-        assert torch.equal(ours(hf_zoo.ids()), loaded(hf_zoo.ids()))
+        a, b = (x(hf_zoo.ids()) for x in (preset, loaded))
+    assert_exact(a, b.double())
 
 
 @pytest.mark.parametrize("family", [f for f in hf_zoo.FAMILIES if f != "bert"])

@@ -133,12 +133,12 @@ def test_names_mean_nothing_to_transformers(impl):
     assert name == f"attn-{impl.upper()}"
 
 
-@pytest.mark.parametrize("how", [copy.deepcopy, "pickle"])
+@pytest.mark.parametrize(
+    "how", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
 def test_a_copy_computes_as_the_model_does(how, own):
     calls = counting(own, "mine")
     one = hf.attach(model("llama", "eager"), "mine", registry=own)
-    if how == "pickle":
-        how = lambda x: pickle.loads(pickle.dumps(x))  # noqa: E731
     again = how(one)
     want = logits(one)
     assert torch.equal(logits(again), want) and len(calls) == 4

@@ -131,9 +131,7 @@ def assert_same(got: Results, want: Results, peer: Results, few: float):
         assert error <= 2 * other + few * size, name
 
 
-@pytest.mark.parametrize(
-    "case", exhaustive_but(QUICK, CASES), ids=", ".join
-)  # fmt: skip
+@pytest.mark.parametrize("case", exhaustive_but(QUICK, CASES), ids=", ".join)
 def test_loss_and_gradients_are_those_of_sdpa(case):
     family, options = case[0], dict(WAYS[case[1]])
     peer = want = train(family, False, **options)

@@ -40,25 +40,6 @@ def test_the_loss_is_the_divergence_from_the_mean_of_the_heads():
     torch.testing.assert_close(indexer_loss(hidden, weights), loss)
 
 
-def test_the_loss_is_zero_for_the_attention_itself_up_to_a_constant():
-    weights, allowed = attention_of()
-    scores = weights.mean(1).log() + 5.0
-    assert float(indexer_loss(scores, weights, allowed).abs()) < 1e-12
-
-
-def test_gradients_reach_the_scores_and_never_the_attention():
-    weights, allowed = attention_of()
-    weights.requires_grad_()
-    scores = draw(2, 6, 6, seed=1).requires_grad_()
-    indexer_loss(scores, weights, allowed).backward()
-    assert weights.grad is None
-    assert scores.grad.isfinite().all()
-    assert (scores.grad.masked_select(~allowed) == 0).all()
-    q = scores.detach().masked_fill(~allowed, -torch.inf).softmax(-1)
-    want = (q - weights.detach().mean(1)) / 12  # of 2 * 6 queries
-    torch.testing.assert_close(scores.grad, want)
-
-
 def test_among_chosen_keys_the_weights_are_compared_alone():
     weights, allowed = attention_of(L=8)
     scores = draw(2, 8, 8, seed=1)
@@ -79,7 +60,8 @@ def test_a_query_without_keys_does_not_count_and_gives_no_nan():
     loss.backward()
     alone = indexer_loss(scores[:, :-1], weights[:, :, :-1], allowed[:-1])
     torch.testing.assert_close(loss, alone)
-    assert (scores.grad[:, -1] == 0).all()
+    assert scores.grad.isfinite().all()
+    assert (scores.grad[:, ~dead] == 0).all()
 
 
 def test_the_loss_of_half_precision_is_computed_in_float32():
@@ -156,17 +138,3 @@ def test_with_as_few_keys_as_it_keeps_the_indexer_limits_nothing():
     limits = torch.ones(5, 5).tril().bool()
     assert layer.choose(draw(1, 5, 8)) is None
     assert layer.choose(draw(1, 5, 8), limits=limits) is limits
-
-
-def test_an_indexer_scores_the_distance_and_not_the_position():
-    torch.manual_seed(0)
-    layer = LightningIndexer(8, 2, 8, rope=attn.Rope(4)).double()
-    x, at = draw(1, 5, 8), torch.arange(5)
-    near, far = (
-        layer.scores(x, positions=at),
-        layer.scores(x, positions=at + 100),
-    )
-    torch.testing.assert_close(near, far, rtol=1e-5, atol=1e-6)
-    still = LightningIndexer(8, 2, 8).double()
-    still.load_state_dict(layer.state_dict())
-    assert not torch.allclose(still.scores(x), near)

@@ -8,6 +8,7 @@ pytest.importorskip("triton")
 
 from attn.kernels import report
 from attn.kernels.configs import config_of
+from tests.marks import exhaustive_but
 
 KERNELS = ("forward", "dkdv", "dq", "decode", "linear")
 #: Bytes of a thread that may spill; 0 elsewhere.
@@ -39,22 +40,16 @@ MAY_SPILL = {
 NEWEST = {80: "HMMA", 90: "HGMMA", 100: "UTCHMMA"}
 
 
-SIZES = list(itertools.product((64, 128, 256), ("bf16", "fp32")))
 #: `make test` compiles one kernel for one GPU; `make test-all` all for all.
-COMPILED = [
-    pytest.param(((90,), ("forward",), 64, "bf16"), id="sm_90"),
-    *(
-        pytest.param(
-            (report.ARCHS, KERNELS + report.PACKED, *size),
-            marks=pytest.mark.exhaustive,
-            id=f"{size[0]}-{size[1]}",
-        )
-        for size in SIZES
-    ),
-]
+QUICK = [((90,), ("forward",), 64, "bf16")]
+COMPILED = itertools.product(
+    [report.ARCHS], [KERNELS + report.PACKED], (64, 128, 256), ("bf16", "fp32")
+)
 
 
-@pytest.fixture(scope="module", params=COMPILED)
+@pytest.fixture(
+    scope="module", params=exhaustive_but(QUICK, [*QUICK, *COMPILED]), ids=str
+)
 def rows(request):
     archs, kernels, head_dim, dtype = request.param
     report_rows = report.compile_report(archs, (head_dim,), kernels, (dtype,))
@@ -135,42 +130,26 @@ def test_every_configuration_states_its_reason(kernel):
 
 COPY = {"BLOCK_R": 32, "BLOCK_C": 64}
 SCORES = {"IS_CAUSAL": True, "D": 64, "BLOCK_L": 64, "BLOCK_S": 64}
+YOURS = {
+    "attention_forward_kernel": SCORES | {"GROUP": 4},
+    "scores_kernel": SCORES,
+    "copy_tile_kernel": COPY,
+    "row_softmax_kernel": {"BLOCK": 1024},
+}
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("name", "constants", "multiplies"),
-    [
-        ("copy_tile_kernel", COPY, False),
-        ("row_softmax_kernel", {"BLOCK": 1024}, False),
-        ("scores_kernel", SCORES, True),
-    ],
-)
-@pytest.mark.parametrize("archs", [(90,), (80, 100)])
-def test_the_other_solutions_of_chapter_12_compile(
-    name, constants, multiplies, archs
-):
+@pytest.mark.parametrize("archs", exhaustive_but([(90,)], [(90,), (80, 100)]))
+@pytest.mark.parametrize("name", exhaustive_but([*YOURS][:1], YOURS))
+def test_a_learners_kernel_is_compiled_from_its_source(name, archs):
     from solutions import ch12_fused_forward
 
     kernel = getattr(ch12_fused_forward, name)
-    for row in report.compile_yours(kernel, constants, archs):
-        assert row.spilled == 0
-        assert (row.instructions != "none") == multiplies
-
-
-@pytest.mark.parametrize(
-    "archs", [(90,), pytest.param((80, 100), marks=pytest.mark.exhaustive)]
-)
-def test_a_learners_kernel_is_compiled_from_its_source(archs):
-    from solutions.ch12_fused_forward import attention_forward_kernel
-
-    constants = SCORES | {"GROUP": 4}
-    for row in report.compile_yours(
-        attention_forward_kernel, constants, archs
-    ):
-        assert row.kernel == "attention_forward_kernel"
-        assert row.tile == "64x64" and row.spilled == 0
-        assert row.instructions == NEWEST[row.arch]
+    multiplies = YOURS[name].keys() >= SCORES.keys()
+    for row in report.compile_yours(kernel, YOURS[name], archs):
+        assert row.kernel == name and row.spilled == 0
+        newest = NEWEST[row.arch] if multiplies else "none"
+        assert row.instructions == newest
+        assert row.tile == "64x64" or not multiplies
 
 
 def test_compile_yours_refuses_a_plain_function():

@@ -25,6 +25,7 @@ from tests.attn.test_kernels import (
 from tests.attn.test_kernels import (
     check as assert_close_to_float64,
 )
+from tests.marks import exhaustive_but
 
 __all__ = ["small_tiles"]  # a fixture of every test here
 
@@ -52,20 +53,13 @@ CASES = [
     if case[0] in ("D = 64", "one query")
     or case[1] in ("plain", "causal", "causal, last", "window", "all")
 ]
+QUICK = [case for case in CASES if is_quick_variant(*case)]
 
 
 @pytest.mark.parametrize("impl", ("triton_tma", "triton_persistent"))
-@pytest.mark.parametrize(
-    ("size", "name", "dtype"),
-    [
-        case
-        if is_quick_variant(*case)
-        else pytest.param(*case, marks=pytest.mark.exhaustive)
-        for case in CASES
-    ],
-    ids=str,
-)
-def test_forward_variants_equal_the_reference(impl, size, name, dtype):
+@pytest.mark.parametrize("case", exhaustive_but(QUICK, CASES), ids=str)
+def test_forward_variants_equal_the_reference(impl, case):
+    size, name, dtype = case
     sizes = HEADS[size]
     function = functools.partial(attn.attention, impl=impl)
     assert_close_to_float64(sizes, options(name, sizes), dtype, function)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import attn
 from tests.attn.cases import ROUNDINGS, distance
+from tests.marks import exhaustive_but
 
 pytest.importorskip("triton")
 
@@ -148,12 +149,7 @@ def is_quick(size, name, dtype):
     return (size, name) in (("collide", "sinks"), ("D = 256", "causal"))
 
 
-CASES = [
-    case
-    if is_quick(*case)
-    else pytest.param(*case, marks=pytest.mark.exhaustive)
-    for case in GRID
-]
+QUICK = [case for case in GRID if is_quick(*case)]
 
 
 def leaves(sizes, dtype, sinks=None):
@@ -208,17 +204,17 @@ def check(sizes, kwargs, dtype, function=fused_attention):
         assert error <= 2 * peer_error + few, (error, peer_error, few)
 
 
-@pytest.mark.parametrize(("size", "name", "dtype"), CASES, ids=str)
-def test_forward_and_gradients(size, name, dtype):
+@pytest.mark.parametrize("case", exhaustive_but(QUICK, GRID), ids=str)
+def test_forward_and_gradients(case):
+    size, name, dtype = case
     sizes = (SIZES | BIG)[size]
     check(sizes, options(name, sizes), dtype)
 
 
 def test_the_grid_is_large_and_a_part_of_it_has_everything_once():
     assert len(GRID) >= 150
-    quick = [case for case in GRID if is_quick(*case)]
     for axis in range(3):
-        assert {x[axis] for x in quick} == {x[axis] for x in GRID}
+        assert {x[axis] for x in QUICK} == {x[axis] for x in GRID}
 
 
 STORED = {
@@ -240,10 +236,11 @@ STORED = {
 def test_how_the_inputs_are_stored_does_not_matter(how):
     sizes = (2, 2, 1, 17, 33, 16, 24)
     inputs = [STORED[how](x.detach()) for x in leaves(sizes, FP32)]
+    inputs.append(torch.stack([randn(2), randn(2)], -1)[:, 0])  # the sinks
     plain = [x.contiguous() for x in inputs]
     for x in (*inputs, *plain):
         x.requires_grad_()
-    kwargs = {"is_causal": True}
+    kwargs = {"is_causal": True, "sinks": inputs[3]}
     ours = run(fused_attention, inputs, kwargs, FP32)
     same = run(fused_attention, plain, kwargs, FP32)
     for x, y in zip(ours, same, strict=True):
@@ -267,17 +264,6 @@ def test_any_number_of_axes(lead):
 @pytest.mark.parametrize("sizes", [(1, 2, 2, 5, 0), (1, 2, 2, 0, 5)], ids=str)
 def test_nothing_to_attend_to(sizes):
     check((*sizes, 16, 16), {}, FP32)
-
-
-def test_sinks_may_be_stored_apart():
-    inputs = leaves(SIZES["sizes differ"], FP32)
-    sinks = randn(6, seed=7)
-    apart = torch.stack([sinks, sinks + 9], -1)[:, 0].requires_grad_()
-    kwargs = {"is_causal": True, "sinks": sinks}
-    plain = [*inputs, sinks.requires_grad_()]
-    ours = run(fused_attention, [*inputs, apart], kwargs, FP32)
-    for x, y in zip(ours, run(fused_attention, plain, kwargs, FP32)):  # noqa: B905
-        assert torch.equal(x, y)
 
 
 def test_positions_beyond_32_bits():

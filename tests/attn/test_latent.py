@@ -44,15 +44,15 @@ OPTIONS = (
 )
 
 
-def layer(dtype=torch.float64, **options):
+def layer(dtype=torch.float64, top_k=None, **options):
     """Return a causal layer whose weights are far from small."""
-    options = {
-        "q_lora_rank": None,
-        "rope": ROTARY,
-        "is_causal": True,
-        **options,
-    }
-    made = LatentAttention(**{**SIZES, **options})
+    given = {"q_lora_rank": None, "rope": ROTARY, "is_causal": True}
+    if top_k:
+        given["q_lora_rank"] = 12
+        given["indexer"] = LightningIndexer(
+            E, 9, 8, q_dim=12, top_k=top_k, rope=attn.Rope(ROPE)
+        )
+    made = LatentAttention(**{**SIZES, **given, **options})
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for x in made.parameters():
@@ -79,7 +79,7 @@ def test_absorbed_equals_expanded_forward_and_backward(options):
 
 
 @pytest.mark.parametrize("absorb", [False, True, "auto"])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", (*OPTIONS, {"top_k": 3}), ids=str)
 def test_tokens_read_through_a_cache_are_those_of_the_whole_text(
     options, absorb
 ):
@@ -89,12 +89,13 @@ def test_tokens_read_through_a_cache_are_those_of_the_whole_text(
     torch.testing.assert_close(
         torch.cat(parts, 1), form(x), rtol=1e-12, atol=1e-12
     )
-    assert cache.nbytes == 2 * 9 * (R + ROPE) * 8
+    index = 8 if "top_k" in options else 0
+    assert cache.nbytes == 2 * 9 * (R + ROPE + index) * 8
 
 
 @pytest.mark.parametrize("top_k", [None, 3])
 def test_rows_of_other_lengths_read_what_they_read_alone(top_k):
-    form, x = sparse(top_k) if top_k else layer(), draw(2, 6, E)
+    form, x = layer(top_k=top_k), draw(2, 6, E)
     cache, lengths = form.new_cache(), torch.tensor([3, 6])
     first = form(x, cache=cache, lengths=lengths)
     new = draw(2, 1, E, seed=5)
@@ -206,27 +207,10 @@ def test_the_rule_counts_what_pytorch_counts(queries, keys):
 # --- chosen keys -------------------------------------------------------------
 
 
-def sparse(top_k, **options):
-    indexer = LightningIndexer(
-        E, 9, 8, q_dim=12, top_k=top_k, rope=attn.Rope(ROPE)
-    )
-    return layer(q_lora_rank=12, indexer=indexer, **options)
-
-
-@pytest.mark.parametrize("absorb", [False, True])
-def test_decoded_tokens_choose_the_keys_of_the_whole_text(absorb):
-    form, x = sparse(3, absorb=absorb), draw(2, 9, E)
-    cache = form.new_cache()
-    parts = [form(new, cache=cache) for new in x.split([5, 1, 3], 1)]
-    torch.testing.assert_close(torch.cat(parts, 1), form(x))
-    assert cache.index_key.shape == (2, 9, 8)
-    assert cache.nbytes == 2 * 9 * (R + ROPE + 8) * 8
-
-
 def test_a_step_multiplies_as_often_whatever_has_been_read():
     counted = []
     for length in (10, 30):
-        form = sparse(3, absorb=True, impl="reference")
+        form = layer(top_k=3, absorb=True, impl="reference")
         cache = form.new_cache()
         with torch.no_grad():
             form(draw(1, length, E), cache=cache)
@@ -238,7 +222,7 @@ def test_a_step_multiplies_as_often_whatever_has_been_read():
 
 
 def test_a_step_keeps_biases_and_masks_of_each_head():
-    form, x = sparse(3), draw(2, 9, E)
+    form, x = layer(top_k=3), draw(2, 9, E)
     bias = draw(2, H, 9, 9).masked_fill(draw(2, 1, 9, 9) > 1, -torch.inf)
     cache, want = form.new_cache(), form(x, bias)
     form(x[:, :8], bias[..., :8, :8], cache=cache)
@@ -248,13 +232,13 @@ def test_a_step_keeps_biases_and_masks_of_each_head():
 
 def test_a_learned_bias_keeps_its_gradient_beside_an_indexer():
     bias = draw(1, H, 9, 9).requires_grad_()
-    sparse(3)(draw(1, 9, E), bias).sum().backward()
+    layer(top_k=3)(draw(1, 9, E), bias).sum().backward()
     read = (bias.grad != 0).any(1).sum(-1)  # a key alone has weight 1
     assert read.tolist() == [[0, 2, 3, 3, 3, 3, 3, 3, 3]]
 
 
 def test_an_indexer_never_chooses_padding():
-    form, x = sparse(2), draw(1, 6, E)
+    form, x = layer(top_k=2), draw(1, 6, E)
     pads = torch.tensor([[1, 1, 0, 0, 0, 0]]).bool()
     out = form(x, key_padding_mask=pads, positions=attn.position_ids(~pads))
     torch.testing.assert_close(out[:, 2:], form(x[:, 2:]))

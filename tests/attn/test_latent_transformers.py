@@ -153,26 +153,6 @@ def test_a_layer_with_an_indexer_equals_that_of_its_family(
     assert not torch.allclose(layer(x), call(model, x), atol=1e-2)
 
 
-def test_halves_and_pairs_differ_in_the_attention_too():
-    model, _ = theirs("deepseek_v3", rope_interleave=False)
-    x = draw(2, L, E)
-    want = call(model, x)
-    layer = ours(model, False, rope_of(None, interleaved=False))
-    torch.testing.assert_close(layer(x), want, rtol=0, atol=1e-4)
-    layer.rope = rope_of(None)
-    assert not torch.allclose(layer(x), want, atol=1e-2)
-
-
-def test_yarns_factor_on_the_scores_shows_from_the_second_token_on():
-    model, _ = theirs("deepseek_v3", YARN)
-    x = draw(1, 3, E)
-    want = call(model, x)
-    layer = ours(model, True, rope_of(YARN), scale=(NOPE + ROPE) ** -0.5)
-    out = layer(x)
-    torch.testing.assert_close(out[:, :1], want[:, :1], rtol=0, atol=1e-4)
-    assert not torch.allclose(out[:, 1:], want[:, 1:], atol=1e-2)
-
-
 def test_sinks_and_gates_of_elements_equal_those_of_hunyuan():
     model, _ = theirs("hy_v4", index_topk=L, indexer_types=["full"])
     del model.layers[0].self_attn.indexer  # it would keep all keys

@@ -14,6 +14,7 @@ from attn.linear import (
     taylor,
 )
 from tests.attn.cases import assert_equal, randn
+from tests.marks import exhaustive_but
 
 B, HK, H, D, DV = 2, 2, 4, 6, 5
 RULES = ("linear", "delta")
@@ -120,13 +121,7 @@ def test_the_recurrent_form_is_the_definition(rule, decay):
 
 @every_rule
 @pytest.mark.parametrize("decay", DECAYS)
-@pytest.mark.parametrize(
-    "length",
-    [
-        pytest.param(n, marks=[pytest.mark.exhaustive] if n != 65 else [])
-        for n in LENGTHS
-    ],
-)
+@pytest.mark.parametrize("length", exhaustive_but([65], LENGTHS))
 @pytest.mark.parametrize("size", (MILD, STRONG))
 def test_the_three_forms_are_equal_and_so_are_their_gradients(
     rule, decay, length, size
@@ -294,26 +289,6 @@ def test_the_convolution_equals_pytorchs_and_sees_no_later_token(bias):
     assert_equal(state, x[:, -3:])
     other = torch.cat([x[:, :5], randn(B, 4, E, seed=7)], 1)
     close([short_convolution(other, weight, bias)[0][:, :5]], [got[:, :5]])
-
-
-@pytest.mark.parametrize("cuts", ([1] * 9, [1, 1, 2, 5], [2, 3, 4], [9, 0]))
-def test_a_convolution_in_parts_equals_one_and_so_do_its_gradients(cuts):
-    x = randn(B, 9, E).requires_grad_()
-    weight = randn(E, K, seed=1).requires_grad_()
-    start = randn(B, K - 1, E, seed=2).requires_grad_()
-    whole, last = short_convolution(x, weight, state=start)
-    state, outs = start, []
-    for tokens in x.split(cuts, 1):
-        y, state = short_convolution(tokens, weight, state=state)
-        outs.append(y)
-    got = torch.cat(outs, 1)
-    close([got, state], [whole, last])
-    leaves = (x, weight, start)
-    weights = randn(B, 9, E, seed=5)
-    close(
-        torch.autograd.grad((got * weights).sum(), leaves),
-        torch.autograd.grad((whole * weights).sum(), leaves),
-    )
 
 
 def test_a_packed_convolution_sees_no_other_text():
