@@ -147,12 +147,6 @@ def test_a_loss_needs_logits_and_a_token_to_predict():
             Transformer(config(**fields)).loss(ids)
 
 
-def test_rope_together_with_alibi_is_refused():
-    biased = functools.partial(MultiHeadAttention, alibi=True)
-    with pytest.raises(ValueError, match="alibi must be False with rope"):
-        Transformer(config(attention=biased))
-
-
 def test_a_configuration_prints_the_fields_that_are_not_default():
     shown = repr(config(norm="rms", bias=True, num_kv_heads=1))
     assert shown == (
@@ -189,8 +183,6 @@ WRITTEN = {
     "no rope": {"positions": attn.NoRope(4)},
     "learned": {"positions": attn.LearnedPositions(16, 12)},
     "sinusoidal": {"positions": attn.SinusoidalPositions(12, base=100.0)},
-    "by layer": {"window": [(1, 0), None], "scale": (0.1, 2.0)},
-    "one window": {"window": (1, None)},
 }
 
 

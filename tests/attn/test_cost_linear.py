@@ -81,28 +81,3 @@ def test_decoding_moves_a_state_twice_whatever_was_read():
     tokens = 4 * 128 // 2
     cache = cost.kv_cache_bytes(1, tokens, 1, 16, 128)
     assert step.bytes == pytest.approx(cache, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("message", "error", "call"),
-    [
-        (
-            "seq_len must be an int",
-            ValueError,
-            lambda: cost.linear_cost(1, -1, 1, 8),
-        ),
-        (
-            "chunk_size must be 1 or more, or None; got 0",
-            ValueError,
-            lambda: cost.linear_cost(1, 1, 1, 8, chunk_size=0),
-        ),
-        (
-            "head_dim must be an int",
-            TypeError,
-            lambda: cost.state_bytes(1, 1, 1, 0.5),
-        ),
-    ],
-)
-def test_invalid_sizes_are_refused(message, error, call):
-    with pytest.raises(error, match=message):
-        call()

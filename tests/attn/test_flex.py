@@ -178,7 +178,6 @@ def test_a_rule_of_ones_own_may_look_at_rows_and_heads():
 LENGTHS = (11, 5, 24)
 IDS = torch.repeat_interleave(torch.arange(3), torch.tensor(LENGTHS))[None]
 PACKED = attn.documents(IDS) & attn.causal()
-ENDS = torch.tensor([0, 11, 16, 40])
 ALIBI = attn.alibi_score(4)
 
 
@@ -203,34 +202,6 @@ def test_documents_alibi_and_a_softcap_in_one_kernel(compiled, monkeypatch):
     wide = [x.double() for x in (q, k, v)]
     exact = attn.scaled_dot_product_attention(*wide, bias, **said)
     assert_exact(out, exact, honest)
-
-
-@torch.no_grad()
-def test_packed_by_mask_by_lengths_and_as_a_jagged_tensor():
-    """Four ways to say the same: no token sees another's document."""
-    q, k, v = packed()
-    said = {"enable_gqa": True}
-    by_mask = attn.attention(q, k, v, PACKED, **said)
-    for start, end in zip(ENDS[:-1], ENDS[1:], strict=True):
-        own = (x[:, :, start:end] for x in (q, k, v))
-        alone = attn.attention(*own, is_causal=True, **said)
-        assert torch.allclose(by_mask[:, :, start:end], alone, atol=1e-5)
-
-    kernels = pytest.importorskip("attn.kernels")
-    flat = (x[0].transpose(0, 1) for x in (q, k, v))  # (T, H, D)
-    by_lengths = kernels.varlen_attention(
-        *flat, ENDS, ENDS, max(LENGTHS), is_causal=True
-    )
-    want = by_mask[0].transpose(0, 1)
-    assert torch.allclose(by_lengths, want, atol=1e-5)
-
-    module = attn.MultiHeadAttention(16, 4, is_causal=True).eval()
-    x = randn(40, 16, seed=4)
-    parts = list(x.split(LENGTHS))
-    ragged = torch.nested.nested_tensor(parts, layout=torch.jagged)
-    jagged = torch.cat(module(ragged).unbind())
-    dense = module(x[None], attn_mask=attn.documents(IDS))[0]
-    assert torch.allclose(jagged, dense, atol=1e-5)
 
 
 def test_blocks_that_nobody_sees_are_left_out():

@@ -17,7 +17,7 @@ from tests.attn.test_cache import (
     pieces,
     tensors,
 )
-from tests.attn.test_decoding import model_and_ids
+from tests.attn.test_decoding import IDS, model_of
 
 every_number = pytest.mark.parametrize("sinks", (0, 1, 2, 5, N + 1))
 
@@ -88,7 +88,7 @@ def test_positions_within_the_cache_are_those_of_streaming_llm():
 @pytest.mark.parametrize("name", ("RoPE", "ALiBi"))
 @torch.no_grad()
 def test_a_model_with_sink_caches_equals_its_mask_on_a_padded_text(name):
-    model, ids = model_and_ids(name)
+    model, ids = model_of(name), IDS
     kept = [SlidingCache(WINDOW, 2) for _ in model.blocks]
     real = torch.ones_like(ids)
     real[1, :1] = 0  # one of its two sinks
