@@ -12,8 +12,6 @@ from attn.nn import MultiHeadAttention
 from tests.attn.cases import assert_exact, randn
 from tests.attn.mha import B, E, H, L, S, make
 
-# --- the building block of PyTorch's tutorial --------------------------------
-
 
 class Tutorial(nn.Module):
     """The tutorial's algorithm, with the two faults of 2025 repaired.

@@ -13,8 +13,6 @@ from attn.nn import MultiHeadAttention
 from tests.attn.cases import assert_exact, randn
 from tests.attn.mha import B, E, H, L, make
 
-# --- heads -------------------------------------------------------------------
-
 
 def test_the_number_of_parameters_equals_the_cost_model():
     for kv_heads, bias in itertools.product((1, 2, 4), (False, True)):
@@ -149,9 +147,6 @@ def test_two_axes_are_queries_and_keys_even_if_the_batch_is_as_long():
     rows = module(x, key_padding_mask=~mask)
     assert_exact(rows, module(x, attn_mask=mask[:, None, None]))
     assert (rows - module(x, attn_mask=mask)).abs().max() > 1e-2
-
-
-# --- one implementation for one module ---------------------------------------
 
 
 def test_a_module_names_its_implementation_and_registry():

@@ -1,48 +1,15 @@
-"""The module's padding, positions, weights and dropout."""
+"""The module's positions, weights and dropout."""
 
 from __future__ import annotations
 
 import copy
 
-import pytest
 import torch
 
 import attn
 from attn.nn import MultiHeadAttention
 from tests.attn.cases import assert_exact, randn
 from tests.attn.mha import B, E, H, L, S, make
-
-# --- padding and positions ---------------------------------------------------
-
-
-@pytest.mark.parametrize("side", ("left", "right"))
-@pytest.mark.parametrize(
-    "kind", ("rope", "interleaved", "alibi", "none", "norope")
-)
-def test_padded_rows_of_the_module_equal_each_row_alone(side, kind):
-    options = {
-        "rope": {"rope": attn.Rope(4)},
-        "interleaved": {"rope": attn.Rope(4, interleaved=True)},
-        "alibi": {"alibi": True},
-        "none": {},
-        "norope": {"rope": attn.NoRope(4)},
-    }[kind]
-    module = make(MultiHeadAttention, E, H, 1, is_causal=True, **options)
-    x = randn(2, 6, E)
-    lengths = (4, 6)
-    padded = torch.full((2, 6, E), 1e3, dtype=torch.float64)
-    valid = torch.zeros(2, 6, dtype=torch.bool)
-    for row, n in enumerate(lengths):
-        at = slice(6 - n, 6) if side == "left" else slice(0, n)
-        padded[row, at], valid[row, at] = x[row, :n], True
-    out = module(
-        padded,
-        key_padding_mask=~valid,
-        positions=attn.position_ids(valid),
-    )
-    assert not out.isnan().any()
-    for row, n in enumerate(lengths):
-        assert_exact(out[row][valid[row]], module(x[row, :n]))
 
 
 def test_norope_equals_no_rope():
@@ -94,9 +61,6 @@ def test_only_distances_between_query_and_key_positions_matter():
         key_positions=torch.arange(S) + 40,
     )
     assert (near - module(x, y)).abs().max() < 1e-4  # distances only
-
-
-# --- weights and dropout -----------------------------------------------------
 
 
 def test_dropout_is_off_in_eval_and_returned_weights_are_before_it():

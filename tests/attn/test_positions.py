@@ -6,19 +6,12 @@ import math
 
 import pytest
 import torch
-from transformers.models.bloom.modeling_bloom import (
-    _get_alibi_slopes,
-)
-from transformers.models.mpt.modeling_mpt import (
-    build_mpt_alibi_tensor,
-)
+from transformers.models.bloom.modeling_bloom import _get_alibi_slopes
+from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
 import attn
 
 HEADS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31, 32, 40, 64, 71, 112)
-
-
-# --- sinusoids ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dim", (1, 2, 5, 6, 7, 64))
@@ -63,9 +56,6 @@ def test_sinusoids_of_invalid_size_are_refused():
         attn.sinusoidal(3, 0)
 
 
-# --- learned -----------------------------------------------------------------
-
-
 def test_learned_positions_are_rows_and_get_gradients():
     learned = attn.LearnedPositions(5, 3)
     ids = torch.tensor([[4, 0, 0]])
@@ -88,9 +78,6 @@ def test_position_ids_count_only_real_tokens():
     expected = [[0, 0, 0, 1], [0, 1, 2, 2], [0, 0, 0, 0]]
     assert attn.position_ids(valid).tolist() == expected
     assert attn.position_ids(valid.bool()).tolist() == expected
-
-
-# --- ALiBi -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("heads", HEADS)

@@ -8,7 +8,6 @@ import torch
 import attn
 from attn import DynamicCache, QuantizedCache, SlidingCache, StaticCache
 from tests.attn.cases import assert_exact
-from tests.attn.graphs import in_one_graph
 from tests.attn.test_cache import DV, HKV, WINDOW, B, D, N, paged, tensors
 
 NAN = float("nan")
@@ -112,32 +111,6 @@ def test_ragged_rows_are_reordered_forked_and_cropped(make):
     view = fork.update(k[:, :, 1:2], v[:, :, 1:2])
     assert torch.equal(view.key, k[:, :, :2])
     assert torch.as_tensor(fork.seq_len).eq(2).all()
-
-
-def test_a_ragged_static_cache_needs_a_graph_for_the_prompt_and_one_after():
-    q, k, v = tensors()
-    eager, compiled = static(), static()
-
-    def step(cache, key, value, lengths=None):
-        view = cache.update(key, value, lengths)
-        return *view, cache.valid(), cache.positions(1)
-
-    in_graph, counter = in_one_graph(step)
-    first = (k[:, :, :6], v[:, :, :6], torch.tensor([2, 6]))
-    step(eager, *first), in_graph(compiled, *first)
-    for i in range(6, 9):
-        new = (k[:, :, i : i + 1], v[:, :, i : i + 1])
-        key, value, q_offset, valid, positions = step(eager, *new)
-        whole = in_graph(compiled, *new)
-        longest = key.shape[2]
-        assert torch.equal(whole[0][:, :, :longest], key)
-        assert torch.equal(whole[1][:, :, :longest], value)
-        assert torch.equal(whole[2], q_offset)
-        assert torch.equal(whole[3][:, :longest], valid)
-        assert not whole[3][:, longest:].any()
-        assert torch.equal(whole[4], positions)
-    assert counter.frame_count == 2
-    assert torch.equal(compiled.seq_len, eager.seq_len)
 
 
 def test_caches_that_cannot_store_ragged_rows_refuse_them():

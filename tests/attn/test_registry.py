@@ -155,11 +155,6 @@ def test_extra_keywords_reach_who_declares_them_and_nobody_else(own):
             attn.attention(
                 Q, K, V, impl=impl, temperature=2.0, registry=own, **SAID
             )
-    with pytest.raises(
-        TypeError,
-        match=r"^attention\(\) got .*'is_casual': use is_causal",
-    ):
-        attn.attention(Q, K, V, is_casual=True, enable_gqa=True)
 
 
 def test_a_model_is_switched_while_it_runs(own):

@@ -41,16 +41,6 @@ def test_rotation_equals_a_product_of_complex_numbers(dim, interleaved):
     assert (ours - oracle).abs().max() < 1e-6
 
 
-def test_rotating_token_by_token_equals_rotating_all():
-    x = randn(2, 4, 9, 16)
-    whole = attn.apply_rope(x, *tables(torch.arange(9), 16))
-    for i in range(9):
-        token = attn.apply_rope(
-            x[:, :, i : i + 1], *tables(torch.tensor([i]), 16)
-        )
-        assert torch.equal(token, whole[:, :, i : i + 1])
-
-
 def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():
     positions = torch.tensor([256, 257])
     cos, sin = tables(positions, 16)
@@ -104,17 +94,6 @@ def test_apply_rope_accepts_any_number_of_axes(shape):
     flat = x.reshape(-1, 5, 8)
     for a, b in zip(flat, out.reshape(-1, 5, 8), strict=True):
         assert torch.equal(attn.apply_rope(a, cos, sin), b)
-
-
-def test_rows_of_a_batch_may_have_their_own_positions():
-    B = 3
-    x = randn(B, B, 5, 8)  # as many heads as rows
-    positions = torch.randint(0, 99, (B, 5))
-    cos, sin = tables(positions, 8)
-    out = attn.apply_rope(x, cos, sin)
-    for b in range(B):
-        row = attn.apply_rope(x[b], cos[b], sin[b])
-        assert torch.equal(out[b], row)
 
 
 WRONG = [

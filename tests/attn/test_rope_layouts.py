@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import assert_exact
 from tests.attn.rope_inputs import randn, tables
 
 
@@ -42,36 +41,6 @@ def test_activations_and_tables_convert_together(rotary):
     made = tables(torch.arange(5), rotary, interleaved=True)
     assert torch.equal(convert(cos), made[0])
     assert torch.equal(convert(sin), made[1])
-
-
-def scores(x, w, b, heads, interleaved):
-    """Scores of one layer, its query and key rotated."""
-    dim = len(b[0]) // heads
-    table = tables(torch.arange(x.shape[1]), dim, interleaved)
-    q, k = (
-        attn.apply_rope(
-            attn.split_heads(x @ m.T + c, heads), *table, interleaved
-        )
-        for m, c in zip(w, b, strict=True)
-    )
-    return q @ k.mT
-
-
-def test_converted_projections_give_the_same_scores():
-    E, H, D, L = 10, 3, 8, 5
-    x = randn(2, L, E, dtype=torch.float64)
-    w, b = randn(2, H * D, E).double(), randn(2, H * D, seed=1).double()
-
-    def convert(both):
-        return [
-            attn.convert_pairing(m, "interleaved", dim=0, head_dim=D)
-            for m in both
-        ]
-
-    half = scores(x, w, b, H, False)
-    assert_exact(scores(x, convert(w), convert(b), H, True), half)
-    # Without the conversion they are not the same.
-    assert (scores(x, w, b, H, True) - half).abs().max() > 0.1
 
 
 def test_weights_convert_as_transformers_converts_metas():

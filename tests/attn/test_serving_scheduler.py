@@ -211,22 +211,6 @@ def test_everything_ends_in_order_and_every_page_returns(prefix, chunked):
             assert sorted(pool.free_pages) == list(range(pool.num_pages))
 
 
-def test_running_requests_never_share_a_page_that_is_not_full():
-    for seed in range(10):
-        r = random.Random(seed)
-        scheduler = scheduler_of(20, 2, prefix=True, max_num_seqs=4)
-        for i in range(10):
-            scheduler.add(Request(i, [1] * r.randint(1, 7), r.randint(1, 5)))
-        while scheduler.has_unfinished:
-            output = scheduler.schedule()
-            for x in scheduler.running:
-                end = x.num_computed_tokens
-                end += output.num_scheduled_tokens.get(x.id, 0)
-                for page in x.pages[x.num_computed_tokens // 2 : -(-end // 2)]:
-                    assert scheduler.pool.ref_counts[page] == 1
-            scheduler.update(output, dict.fromkeys(output.samples, 1))
-
-
 def test_a_shared_beginning_is_computed_once():
     scheduler = scheduler_of(prefix=True, max_num_seqs=1)
     for name in "ab":

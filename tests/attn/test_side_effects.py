@@ -95,20 +95,11 @@ def test_dropout_does_not_change_the_lse():
     assert torch.equal(lse, same)
 
 
-@pytest.mark.parametrize(
-    "options",
-    (
-        {},
-        {"is_causal": True},
-        {"attn_mask": attn.causal() & attn.padding(torch.arange(7) < 5)},
-        {"window": (2, 0), "softcap": 3.0, "return_lse": True},
-    ),
-    ids=lambda options: ", ".join(options) or "plain",
-)
-def test_torch_compiles_a_call_without_a_graph_break(options):
+def test_torch_compiles_a_call_with_options_without_a_graph_break():
     q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
-    options = {"enable_gqa": True, "q_offset": 4} | options
+    options = {"window": (2, 0), "softcap": 3.0, "return_lse": True}
+    options |= {"enable_gqa": True, "q_offset": 4}
     compiled = torch.compile(call, backend="eager", fullgraph=True)
     assert_equal(compiled(q, k, v, **options), call(q, k, v, **options))
 
@@ -214,10 +205,3 @@ def test_importing_and_calling_a_function_loads_torch_alone():
     assert not any(m.startswith("attn.exercises") for m in called)
     assert not any(m.startswith("attn.grading") for m in called)
     assert not measured & {"torch._dynamo", "torch._inductor", "sympy"}
-
-
-def test_every_public_name_exists_and_has_a_docstring():
-    for name in attn.__all__:
-        thing = getattr(attn, name)
-        assert (thing.__doc__ or "").strip(), name
-        assert name in dir(attn)

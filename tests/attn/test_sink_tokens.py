@@ -10,7 +10,6 @@ from attn.cache import SlidingCache
 from tests.attn.cases import assert_exact
 from tests.attn.test_cache import (
     WINDOW,
-    D,
     N,
     every_chunking,
     in_chunks,
@@ -62,27 +61,6 @@ def test_sinks_and_window_keep_their_positions_and_the_rest_is_dropped(
     if stored < N:
         with pytest.raises(ValueError, match="has forgotten the tokens bef"):
             cache.crop(N - 1)
-
-
-def test_positions_within_the_cache_are_those_of_streaming_llm():
-    """Whatever the length of the text, no position exceeds the window."""
-    q, k, v = tensors()
-    rope, cache = attn.Rope(D), SlidingCache(WINDOW, 2)
-
-    def attend(query, key, value):
-        """Rotate by 0, 1, 2, …, and the query as the last key."""
-        at = torch.arange(key.shape[2])
-        query = attn.apply_rope(query, *rope(at[-1:]))
-        key = attn.apply_rope(key, *rope(at))
-        return attn.grouped_attention(query, key, value)
-
-    for i in range(N):
-        new = slice(i, i + 1)
-        key, value, q_offset = cache.update(k[:, :, new], v[:, :, new])
-        assert q_offset == key.shape[2] - 1 < 2 + WINDOW
-        text = [x[:, :, seen(i, 2)] for x in (k, v)]
-        want = attend(q[:, :, new], *text)
-        assert torch.equal(attend(q[:, :, new], key, value), want)
 
 
 @pytest.mark.parametrize("name", ("RoPE", "ALiBi"))

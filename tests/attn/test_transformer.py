@@ -25,18 +25,6 @@ from tests.attn.models import (
 from tests.marks import exhaustive_but
 
 
-@EVERY
-def test_a_decoder_does_not_see_the_future(name):
-    x = ids()
-    changed = x.clone()
-    changed[:, 4:] = (x[:, 4:] + 1) % V
-    decoder = model(name)
-    assert torch.equal(decoder(x)[:, :4], decoder(changed)[:, :4])
-    encoder = model(name, is_causal=False)
-    moved = (encoder(x)[:, :4] - encoder(changed)[:, :4]).abs()
-    assert (moved.amax((0, 2)) > 1e-4).all()
-
-
 @pytest.mark.parametrize("kind", ("attention", "block", "model"))
 def test_is_causal_means_one_thing_for_every_module(kind):
     """False unless given; a model must be given it; a call overrides it."""
@@ -223,8 +211,6 @@ def test_a_model_refuses_masks_and_positions_that_do_not_fit(
     with pytest.raises(error, match=message):
         model("gpt")(ids(), **arguments)
 
-
-# --- training ----------------------------------------------------------------
 
 TEXTS = (4, 0, 1, 6)
 
