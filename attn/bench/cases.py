@@ -161,7 +161,7 @@ def _on_gpu() -> Iterator[Case]:
         "gpu-packed-training",
         "forward and backward, D 128, causal, 8 texts of 2048 tokens, bf16",
         replace(full, L=2048, S=2048, B=8),
-        ("FA2", "SDPA", "triton", packed),
+        ("auto", "FA2", "SDPA", "triton", packed),
         _goals(packed, {"FA2": 0.9, "triton": 0.9}),
         "training",
     )
