@@ -156,8 +156,14 @@ STYLES = {
     for exercise in every_exercise()
     for right in exercise.equivalents
 }
-#: Of the plain run: functions, a class, and one exercise in many styles.
-PLAIN = ["gqa", *(x for x in STYLES if x.startswith("why-soft_lookup: "))]
+#: Of the plain run: functions, a class, one exercise in many styles, and what
+#: calls a function that its task gives.
+GIVEN = "latent-latent_attention: head by head"
+PLAIN = [
+    "gqa",
+    GIVEN,
+    *(x for x in STYLES if x.startswith("why-soft_lookup: ")),
+]
 
 
 ANSWERS = SOLUTIONS | STYLES
