@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,20 +54,12 @@ class Probe:
         model.set_attn_implementation("eager")
         self.inputs = _inputs(model, vocabulary)
         self.ran: set[type[nn.Module]] = set()
-        with _quiet(model):
-            handles = [
-                x.register_forward_pre_hook(self._note)
-                for x in model.modules()
-            ]
-            try:
-                self.outputs = {
-                    name: out
-                    for name, kwargs in self.inputs.items()
-                    if (out := self._eager(kwargs)) is not None
-                }
-            finally:
-                for handle in handles:
-                    handle.remove()
+        with _quiet(model), register_module_forward_pre_hook(self._note):
+            self.outputs = {
+                name: out
+                for name, kwargs in self.inputs.items()
+                if (out := self._eager(kwargs)) is not None
+            }
         if "tokens" not in self.outputs:
             raise Unsuitable("it does not run on tokens alone")
 
