@@ -20,7 +20,10 @@ _ROWS, _LENGTH = 2, 6
 
 
 class Unsuitable(Exception):
-    """A model computes something else than eager, or cannot be run."""
+    """A model computes something else than eager, or is not run.
+
+    It may be too large, or need more than tokens.
+    """
 
 
 class Probe:
@@ -29,12 +32,6 @@ class Probe:
     Three inputs: random tokens, the same with another last token, and a row
     that is padded. Without gradients, in eval mode; the model is left as it
     was but for its attention.
-
-    Args:
-        model: with a configuration of its own.
-
-    Raises:
-        Unsuitable: the model cannot be run on tokens alone, or is too large.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -79,12 +76,7 @@ class Probe:
         return self.ran.issuperset(classes)
 
     def check(self, name: str) -> None:
-        """Compare another attention, by its name in transformers.
-
-        Raises:
-            Unsuitable: it raises, or its outputs are others than eager's; the
-                message says so.
-        """
+        """Raise ``Unsuitable`` unless a name's outputs are those of eager."""
         self.model.set_attn_implementation(name)
         got = {}
         for case in self.outputs:
