@@ -60,7 +60,8 @@ def chunked(
     outs = [v[:, :, :0]]
     for start in range(0, v.shape[2], chunk_size):
         part = slice(start, start + chunk_size)
-        out, state = parallel(*tokens(part, q, k, v, g, beta), state)
+        now = *tokens(part, q, k, v, g, beta), state
+        out, state = parallel(*now)
         outs.append(out)
     return torch.cat(outs, 2), state
 
