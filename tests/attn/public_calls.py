@@ -105,6 +105,8 @@ nn.MultiHeadAttention: options | query:BLE key_padding_mask:BL
   rope=attn.Rope(4), qk_norm=True, gate=True, softcap=5.0, is_causal=True)
 nn.MultiHeadAttention: alibi | query:BLE attn_mask:LL |
   attn.MultiHeadAttention(E, H, alibi=True)
+nn.MultiHeadAttention: packed | query:BLE key:BSE |
+  attn.MultiHeadAttention(E, H, packed=True)
 nn.MultiHeadAttention: a cache | query:BLE | With(
   attn.MultiHeadAttention(E, H, is_causal=True), steps(attn.DynamicCache))
 nn.LatentAttention | x:BLE | latent()

@@ -6,8 +6,10 @@ implementation by its name; the difference of two calls says what is right.
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -149,3 +151,51 @@ def test_so_is_that_of_each_implementation(name, options):
         assert re.search("gradient.* use ", attn.api.explain(**given)[name][0])
         return
     assert_none_is_lost(name, Call(ALL[name], given))
+
+
+class Adapter(nn.Module):
+    """A layer and a low rank beside it, as LoRA replaces it."""
+
+    def __init__(self, base: nn.Linear):
+        super().__init__()
+        self.base = base
+        self.down = nn.Linear(base.in_features, 1, bias=False)
+        self.up = nn.Linear(1, base.out_features, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.up(self.down(x))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("weight", "bias", "in_features", "out_features"):
+            return getattr(self.base, name)
+        return super().__getattr__(name)
+
+
+def layers(module: nn.Module) -> dict[str, nn.Linear]:
+    found = module.named_modules()
+    return {name: x for name, x in found if type(x) is nn.Linear}
+
+
+ADAPTED = [
+    x
+    for x in CALLS
+    if x.startswith("nn.") and "BLE" in CALLS[x][0]
+    if not re.search("Norm|RNN|LSTM|Conv", x)  # they have no such layer
+]
+
+
+@pytest.mark.parametrize("name", ADAPTED)
+def test_an_adapter_is_part_of_each_layer_it_replaces(name):
+    call = public_call(name)
+    merged = Call(copy.deepcopy(call.function), call.given)
+    wide = layers(merged.function)
+    adapters = {n: Adapter(x) for n, x in layers(call.function).items()}
+    for n, adapter in adapters.items():
+        call.function.set_submodule(n, adapter)
+        with torch.no_grad():
+            wide[n].weight += adapter.up.weight @ adapter.down.weight
+    torch.testing.assert_close(floats(call), floats(merged))
+    up = [x.up.weight for x in adapters.values()]
+    grads = torch.autograd.grad(loss(call), up, allow_unused=True)
+    wants = [x.weight.requires_grad for x in wide.values()]
+    assert [x is not None for x in grads] == wants
