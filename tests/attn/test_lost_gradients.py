@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from typing import Any
 
 import pytest
 import torch
@@ -156,6 +155,9 @@ def test_so_is_that_of_each_implementation(name, options):
 class Adapter(nn.Module):
     """A layer and a low rank beside it, as LoRA replaces it."""
 
+    weight = property(lambda self: self.base.weight)
+    bias = property(lambda self: self.base.bias)
+
     def __init__(self, base: nn.Linear):
         super().__init__()
         self.base = base
@@ -164,11 +166,6 @@ class Adapter(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.base(x) + self.up(self.down(x))
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("weight", "bias", "in_features", "out_features"):
-            return getattr(self.base, name)
-        return super().__getattr__(name)
 
 
 def layers(module: nn.Module) -> dict[str, nn.Linear]:
@@ -196,6 +193,4 @@ def test_an_adapter_is_part_of_each_layer_it_replaces(name):
             wide[n].weight += adapter.up.weight @ adapter.down.weight
     torch.testing.assert_close(floats(call), floats(merged))
     up = [x.up.weight for x in adapters.values()]
-    grads = torch.autograd.grad(loss(call), up, allow_unused=True)
-    wants = [x.weight.requires_grad for x in wide.values()]
-    assert [x is not None for x in grads] == wants
+    torch.autograd.grad(loss(call), up)  # which raises for an unused one
