@@ -97,9 +97,9 @@ def attention(
     backend that has their derivatives. PyTorch's fused kernels have no second
     derivative, and ``create_graph=True`` is not known before the backward
     pass: there, use ``impl="grouped"``, or for a whole model
-    ``attn.api.use_impl("grouped")``. NaN or infinity in a masked value, and
-    in a masked key with a float mask, reaches the output, as in PyTorch:
-    0 times NaN is NaN. Fill padding before.
+    ``attn.api.use_impl("grouped")``. NaN or infinity in a masked key or value
+    may reach the output, as in PyTorch: 0 times NaN is NaN. Fill padding
+    before.
 
     Args:
         impl: one of ``implementations()``, which runs or raises with its

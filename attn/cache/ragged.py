@@ -24,13 +24,13 @@ def take(
         most: the greatest of the lengths, which is read when None.
     """
     if most is None:
-        most = _longest(lengths)
+        most = longest_of(lengths)
     index = start[:, None] + torch.arange(most, device=x.device)
     valid = real(lengths, most)  # (B, most)
     return _select(x, index.masked_fill(~valid, 0), valid)
 
 
-def _longest(lengths: Tensor) -> int:
+def longest_of(lengths: Tensor) -> int:
     """Return the greatest length."""
     reason = "which give the size of the result"
     tracing.require_values(reason, lengths=lengths)
@@ -48,7 +48,7 @@ def append(
     """
     old = new[:, :, :0] if old is None else old
     total = before + count
-    longest = _longest(total)
+    longest = longest_of(total)
     index = torch.arange(longest, device=new.device)
     is_new = index >= before[:, None]  # (B, longest)
     index = torch.where(is_new, index - before[:, None] + old.shape[2], index)

@@ -175,7 +175,7 @@ class StaticCache(Cache):
         in_graph = torch.compiler.is_compiling()
         before = self._end.expand(key.shape[0]).clone()  # (B,)
         after = before + (key.shape[2] if lengths is None else lengths)
-        longest = self.capacity if in_graph else int(after.max())
+        longest = self.capacity if in_graph else ragged.longest_of(after)
         if longest > self.capacity:
             raise ValueError(
                 f"key must fit in the capacity, {self.capacity} tokens in "

@@ -21,6 +21,7 @@ from attn.nn.call_options import call_options
 from attn.nn.indexer import LightningIndexer, take_chosen
 from attn.nn.norms import RMSNorm, placed
 from attn.nn.position_ids import PositionIds
+from attn.nn.projections import is_weight_alone
 from attn.positions import NoRope, Rope
 from attn.positions.rope import check_layout, rotate_pairs
 from attn.positions.rope_scaling import yarn_mscale
@@ -55,7 +56,8 @@ class LatentAttention(nn.Module):
             is ``Rope(r, interleaved=True)``.
         absorb: which way: True, False, or ``"auto"``, that with fewer FLOPs
             by ``attn.cost.latent_attention_cost``: absorbed in decoding,
-            expanded for a prompt.
+            expanded for a prompt, and with an adapter or a hook on
+            ``kv_b_proj``, whatever ``absorb`` is.
         bias: of the projections to the latents and of the output.
         dropout: of the attention weights, in training only.
         norm_eps: of the norms of the latents.
@@ -330,6 +332,8 @@ class LatentAttention(nn.Module):
 
     def _absorbs(self, q_len: int, kv_len: int, is_causal: bool) -> bool:
         """Return whether the call takes the absorbed form."""
+        if not is_weight_alone(self.kv_b_proj):
+            return False
         if self.absorb != "auto":
             return bool(self.absorb)
         sizes = (

@@ -111,7 +111,7 @@ class Engine:
             c.num_kv_heads or c.num_heads,
             c.head_dim or c.embed_dim // c.num_heads,
             c.value_dim,
-            dtype=weight.dtype,
+            dtype=torch.mm(weight[:1, :1], weight[:1, :1]).dtype,  # autocast's
             device=weight.device,
         )
         others = (pool.another_layer() for _ in range(states.count(False) - 1))
