@@ -10,9 +10,7 @@ that the smallest GPUs since sm_80 have.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -26,7 +24,6 @@ __all__ = [
     "config_of",
     "dummy_pointers",
     "empty_rows",
-    "replaced",
     "shape_constants",
     "tiles",
 ]
@@ -140,26 +137,9 @@ def config_of(
         itemsize: bytes of an element, 2 or 4.
         arch: compute capability times ten; ``ANY`` when unknown.
     """
-    table, size = _table(kernel, head_dim, itemsize)
-    return table.get((size, arch), table[size, ANY])
-
-
-def replaced(
-    kernel: str, head_dim: int, itemsize: int, arch: int, config: Config
-) -> AbstractContextManager[object]:
-    """Replace a shipped row while its replacement is measured.
-
-    Args:
-        kernel, head_dim, itemsize, arch: as in ``config_of``.
-        config: the row.
-    """
-    table, size = _table(kernel, head_dim, itemsize)
-    return patch.dict(table, {(size, arch): config})
-
-
-def _table(kernel: str, head_dim: int, itemsize: int) -> tuple[Table, int]:
     table = TABLES[kernel, itemsize]
-    return table, min(size for size, _ in table if head_dim <= size)
+    size = min(size for size, _ in table if head_dim <= size)
+    return table.get((size, arch), table[size, ANY])
 
 
 def config_for(kernel: str, query: Tensor, value: Tensor) -> Config:
