@@ -52,7 +52,7 @@ def _backward(
     longest_q: int,
     longest_k: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of query, key and value.
+    """Compute the gradients of query, key and value of ``forward``.
 
     Args:
         grad: of the output, ``(B, H, L, Dv)``.
@@ -61,8 +61,6 @@ def _backward(
             contiguous, a multiple of every block.
         delta: ``sum(out * grad)`` of each row, less the gradient of its lse,
             and 0 from ``L`` on; stored as ``lse``.
-        query, key, value, mask, valid, q_offset, scale, softcap, left, right,
-        cu_q, cu_k, longest_q, longest_k: as in ``forward``.
     """
     options = Options(
         mask, valid, None, q_offset, scale, softcap, left, right,
