@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attn.backends.cpu_half import casting_pays
-from attn.backends.registry import TRACING
+from attn.backends.registry import RECORDING, TRACING
 from attn.backends.sdpa import torchs_function, unsupported_on_cpu
 from attn.functional.inputs import AttentionInputs
 
@@ -33,6 +33,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         reasons.append("attn_mask is a tensor: pass a Mask")
     if not isinstance(inputs.q_offset, int):
         reasons.append("q_offset is a tensor: the bands would differ")
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
+        reasons.append(RECORDING)
     return reasons
 
 

@@ -23,6 +23,7 @@ __all__ = ["Implementation", "Registry", "registry"]
 
 #: Why size-based selection is off under torch.compile.
 TRACING = "a graph is being traced: it must not depend on a length"
+RECORDING = "torch.jit.trace: it cannot record a loop over tiles"
 MASKS = ("contract", "inputs", "bool")
 
 
