@@ -25,6 +25,7 @@ from attn.backends.sdpa import (
 )
 from attn.functional import softmax
 from attn.functional.attention import grouped
+from attn.functional.heads import pack_groups
 from attn.functional.inputs import AttentionInputs
 from attn.masks.combine import apply_masks
 
@@ -41,7 +42,7 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     if inputs.group_size == 1 and not _transposed(inputs):
         return ["every query head has its own keys: nothing to pack"]
     reasons = unsupported_on_cpu(inputs)
-    leads = [x.shape[:-3] for x in (inputs.query, inputs.key, inputs.value)]
+    leads = [x.shape[:-3] for x in inputs.qkv]
     if not leads[0] == leads[1] == leads[2]:
         reasons.append("the batch axes differ: packing needs equal ones")
     return reasons
@@ -95,8 +96,7 @@ def run(inputs: AttentionInputs) -> Tensor:
         assert isinstance(out, Tensor)
         return out
     if mask is not None:
-        mask = mask.expand(*inputs.scores_shape).unflatten(-3, (heads, group))
-        mask = mask.flatten(-3, -2)  # (..., Hkv, G * L, S)
+        mask = pack_groups(mask.expand(*inputs.scores_shape), heads)
     if by_chunks:
         out = _by_chunks(inputs, query, mask)
     elif by_products:

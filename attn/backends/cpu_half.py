@@ -80,8 +80,7 @@ def run(inputs: AttentionInputs) -> Tensor:
         mask = inputs.to_4d(mask.expand(inputs.scores_shape))
     outs, dtype = [], inputs.query.dtype
     q_heads = heads * inputs.group_size
-    given = (inputs.query, inputs.key, inputs.value)
-    tensors = (*map(inputs.to_4d, given), mask)
+    tensors = (*map(inputs.to_4d, inputs.qkv), mask)
     for row in _split(tensors, (rows,) * 4, 0):
         tiles = [
             torchs(q.float(), k.float(), v.float(), m, **options).to(dtype)

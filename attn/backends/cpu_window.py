@@ -58,7 +58,7 @@ def run(inputs: AttentionInputs) -> Tensor:
     """Compute each block of queries with the keys in its window."""
     bounds = _bounds(inputs)
     assert bounds is not None and inputs.mask is not None
-    tensors = [inputs.query, inputs.key, inputs.value]
+    tensors = [*inputs.qkv]
     if casting_pays(inputs):
         tensors = [x.float() for x in tensors]
     alike = _alike(inputs, *bounds)
@@ -88,7 +88,7 @@ def _alike(inputs: AttentionInputs, left: int, right: int) -> range:
     call have a key's batch that is not the query's.
     """
     assert inputs.mask is not None and isinstance(inputs.q_offset, int)
-    leads = {x.shape[:-3] for x in (inputs.query, inputs.key, inputs.value)}
+    leads = {x.shape[:-3] for x in inputs.qkv}
     start = inputs.q_offset
     first = -(-max(left - start, 0) // BLOCK)
     last = min(inputs.q_len, inputs.kv_len - right - start) // BLOCK

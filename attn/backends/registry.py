@@ -97,8 +97,7 @@ class Implementation:
         if self.takes_inputs:
             result = self.function(inputs, **extra)
         else:
-            tensors = (inputs.query, inputs.key, inputs.value)
-            result = self.function(*tensors, **options, **extra)
+            result = self.function(*inputs.qkv, **options, **extra)
         if self.is_tested:
             return result
         return check_result(self.name, result, inputs, return_lse)

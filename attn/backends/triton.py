@@ -53,11 +53,8 @@ def without_descriptors(inputs: AttentionInputs) -> list[str]:
         return reasons
     from attn.kernels.variants import descriptor_reasons
 
-    return descriptor_reasons(
-        query=inputs.to_4d(inputs.query),
-        key=inputs.to_4d(inputs.key),
-        value=inputs.to_4d(inputs.value),
-    )
+    query, key, value = map(inputs.to_4d, inputs.qkv)
+    return descriptor_reasons(query=query, key=key, value=value)
 
 
 def unsplittable(inputs: AttentionInputs) -> list[str]:
@@ -93,7 +90,7 @@ def split_kv(inputs: AttentionInputs, return_lse: bool = False) -> Any:
     visible = _visible(inputs)
     assert visible is not None
     kv_len, mask = visible
-    query, key, value = inputs.query, inputs.key, inputs.value
+    query, key, value = inputs.qkv
     tensors = (query, key[..., :kv_len, :], value[..., :kv_len, :])
     out, lse = decode_attention(
         *map(inputs.to_4d, tensors),
