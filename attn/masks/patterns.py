@@ -15,9 +15,8 @@ from torch import Tensor
 
 from attn import arguments
 from attn.masks import predicates
-from attn.masks.extent import Extent
+from attn.masks.extent import Extent, check_ids, value_range
 from attn.masks.mask import Mask, Term
-from attn.masks.validation import check_ids, value_range
 
 # The package and the API pages have these names from here.
 __all__ = [
