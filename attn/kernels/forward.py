@@ -46,7 +46,11 @@ from attn.kernels.tile import (
     store_tile,
     tile_scores,
 )
-from attn.kernels.variants import load_by, programs_at_a_time
+from attn.kernels.variants import (
+    descriptor_reasons,
+    descriptors,
+    programs_at_a_time,
+)
 
 __all__ = ["attention_forward", "forward"]
 
@@ -205,11 +209,16 @@ def forward(
     B, H = query.shape[:2]
     L, S = options.lengths(query, key)
     tensors = {"query": query, "key": key, "value": value}
+    loaded: list[Any] = [*tensors.values()]
     tile = tiles("forward", query, value, L, S)
     grid = (triton.cdiv(L, tile["BLOCK_L"]), H, B)
     constants = shape_constants(query, key, value) | options.constants
     variant = variant or config_for("forward", query, value).variant
-    variant, loaded = load_by(variant, tensors, constants | tile, packed)
+    if variant != "pointers":
+        if packed or descriptor_reasons(**tensors):
+            variant = "pointers"
+        else:
+            loaded = descriptors(tensors, constants | tile)
     if variant == "persistent":
         most = programs_at_a_time(query.device, tile["num_warps"])
         grid = (min(most, math.prod(grid)), 1, 1)

@@ -24,7 +24,7 @@ from attn.kernels.configs import (
     tiles,
 )
 from attn.kernels.delta import row_dots
-from attn.kernels.variants import load_by
+from attn.kernels.variants import descriptor_reasons, descriptors
 
 __all__ = ["gradients", "save"]
 
@@ -78,26 +78,29 @@ def _backward(
     B, H, Hkv = *query.shape[:2], key.shape[1]
     L, S = options.lengths(query, key)
     tensors = {"query": query, "key": key, "value": value, "grad": grad}
+    inputs: Any = tuple(tensors.values())
     mask, valid, *ends = dummy_pointers(query, mask, valid, cu_q, cu_k)
     others = (
         lse, delta, mask, valid, q_offset, *ends, scale, softcap, left, right,
         *((0, 0) if packed else (L, S)),  # the kernel loads both
-        *lse.stride()[:2], *(n for x in tensors.values() for n in x.stride()),
+        *lse.stride()[:2], *(n for x in inputs for n in x.stride()),
     )  # fmt: skip
     constants = shape_constants(query, key, value) | options.constants
 
     def launch(
         kernel: Any, name: str, programs: int, heads: int, *results: Tensor
     ) -> None:
-        tile = tiles(name, query, value, L, S)
+        tile, loaded = tiles(name, query, value, L, S), inputs
         variant = config_for(name, query, value).variant
-        variant, loaded = load_by(variant, tensors, constants | tile, packed)
+        uses = variant != "pointers" and not packed
+        uses = uses and not descriptor_reasons(**tensors)
+        if uses:
+            loaded = descriptors(tensors, constants | tile)
         block = "BLOCK_S" if name == "dkdv" else "BLOCK_L"
         kernel[(triton.cdiv(programs, tile[block]), heads, B)](
             *loaded, *results, *others,
             *(n for x in results for n in x.stride()[:3]), *mask.stride(),
-            **constants, **tile, VARLEN=packed,
-            DESCRIPTORS=variant != "pointers",
+            **constants, **tile, VARLEN=packed, DESCRIPTORS=uses,
         )  # fmt: skip
 
     dq, dk, dv = all_rows

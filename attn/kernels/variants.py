@@ -8,15 +8,13 @@ one that is made in the kernel needs scratch memory, from an allocator.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from attn import tracing
 
-__all__ = ["TILES", "descriptor_reasons", "load_by", "programs_at_a_time"]
+__all__ = ["TILES", "descriptor_reasons", "descriptors", "programs_at_a_time"]
 
 #: The constants that hold the rows and the columns of a tensor's tile.
 TILES = {
@@ -47,25 +45,21 @@ def descriptor_reasons(**tensors: Tensor) -> list[str]:
     return reasons
 
 
-def load_by(
-    variant: str,
-    tensors: dict[str, Tensor],
-    sizes: dict[str, int],
-    packed: bool,
-) -> tuple[str, list[Any]]:
-    """Return the variant that the tensors allow, and what a kernel loads.
+def descriptors(
+    tensors: dict[str, Tensor], sizes: dict[str, int]
+) -> list[TensorDescriptor]:
+    """Return the descriptors of tensors, with tiles of these sizes.
 
     Args:
-        variant: the one to use; ``"pointers"`` is always possible.
         tensors: by their names in ``TILES``.
         sizes: of the blocks, by the names of the constants.
-        packed: whether the tensors hold several texts, end to end.
     """
-    if variant == "pointers" or packed or descriptor_reasons(**tensors):
-        return "pointers", [*tensors.values()]
-    tiles = {n: [1, 1, *(sizes[x] for x in TILES[n])] for n in tensors}
-    make = TensorDescriptor.from_tensor
-    return variant, [make(x, tiles[name]) for name, x in tensors.items()]
+    return [
+        TensorDescriptor.from_tensor(
+            x, [1, 1, *(sizes[block] for block in TILES[name])]
+        )
+        for name, x in tensors.items()
+    ]
 
 
 def programs_at_a_time(device: torch.device, num_warps: int) -> int:
