@@ -159,13 +159,9 @@ def tiles(
     Blocks shrink with the sequence, to 16 at least.
     """
     config = config_for(kernel, query, value)
-
-    def fit(block: int, length: int) -> int:
-        return min(block, _power_of_2(length))
-
     return {
-        "BLOCK_L": fit(config.block_l, q_len),
-        "BLOCK_S": fit(config.block_s, kv_len),
+        "BLOCK_L": min(config.block_l, _power_of_2(q_len)),
+        "BLOCK_S": min(config.block_s, _power_of_2(kv_len)),
         "num_warps": config.num_warps,
         "num_stages": config.num_stages,
     }
