@@ -62,11 +62,6 @@ def deprioritized(inputs: AttentionInputs) -> str | None:
     is_half = inputs.query.itemsize == 2
     if in_graph or inputs.q_len > 1 or transposed or is_half:
         return None
-    return _few(inputs)
-
-
-def _few(inputs: AttentionInputs) -> str | None:
-    """Return why PyTorch decodes one query as fast; not in 16 bits."""
     group = inputs.group_size
     if group < FEW_ROWS and _cache_bytes(inputs) < LARGE_CACHE:
         return f"a group has {group} queries: packing pays for a large cache"

@@ -62,12 +62,11 @@ def run(inputs: AttentionInputs) -> Tensor:
     if casting_pays(inputs):
         tensors = [x.float() for x in tensors]
     alike = _alike(inputs, *bounds)
+    call = (inputs, tensors, bounds)
     parts = chain(
-        _one_by_one(inputs, tensors, bounds, range(0, alike.start, BLOCK)),
-        _at_once(inputs, tensors, bounds, alike),
-        _one_by_one(
-            inputs, tensors, bounds, range(alike.stop, inputs.q_len, BLOCK)
-        ),
+        _one_by_one(*call, range(0, alike.start, BLOCK)),
+        _at_once(*call, alike),
+        _one_by_one(*call, range(alike.stop, inputs.q_len, BLOCK)),
     )
     if inputs.requires_grad:
         return torch.cat([*parts], -2).to(inputs.query.dtype)
