@@ -101,11 +101,8 @@ def _tile(inputs: AttentionInputs) -> tuple[int, int]:
 def _split(
     tensors: tuple[Tensor | None, ...], sizes: tuple[int, ...], axis: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Split tensors along an axis, in step.
-
-    ``Tensor.split``: the gradient of slices adds up a full tensor of zeros
-    for every tile.
-    """
+    """Split tensors along an axis, in step."""
+    # The gradient of slices would add up a tensor of zeros for every tile.
     parts = [
         itertools.repeat(None) if x is None else x.split(size, axis)
         for x, size in zip(tensors, sizes, strict=True)

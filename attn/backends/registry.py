@@ -155,9 +155,6 @@ class Registry(Mapping[str, Implementation]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._parent
-
     def __getitem__(self, name: str) -> Implementation:
         if isinstance(name, str):  # a list has no hash
             if (own := self._own.get(name)) is not None:

@@ -98,11 +98,7 @@ class _Given(NamedTuple):
     inputs: AttentionInputs | None = None
 
     def choice(self) -> int:
-        """Return PyTorch's choice, which may still fail to run.
-
-        Raises:
-            RuntimeError: no enabled backend supports the call.
-        """
+        """Return PyTorch's choice, which may fail to run; raise for none."""
         return compat.fused_sdp_choice(
             *self[:6], scale=self.scale, enable_gqa=self.enable_gqa
         )

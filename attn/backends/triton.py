@@ -6,11 +6,9 @@ interpreter they are for tests, and never selected.
 
 ``triton_split_kv`` computes the newest tokens over a cache: the keys of a row
 are divided among programs, whose results are merged. ``triton_tma`` loads its
-tiles by tensor descriptors, which Hopper and newer GPUs copy with one
-instruction (TMA) and without a register for each address.
-``triton_persistent`` does so too, in a grid of as many programs as the GPU
-runs at a time: each computes several blocks of rows, the longest first.
-None was measured: ``make gpu`` tries them, and so does ``autotune``.
+tiles by tensor descriptors (``attn.kernels.variants``), ``triton_persistent``
+too, in a grid of as many programs as the GPU runs at a time. Neither was
+measured: ``make gpu`` tries both, and so does ``autotune``.
 """
 
 from __future__ import annotations

@@ -199,8 +199,8 @@ def tiled(
         for length, size in ((inputs.q_len, block_q), (inputs.kv_len, block_k))
     )
     out, lse = _Tiled.apply(
-        *inputs.qkv, inputs.attn_mask, inputs.sinks, inputs,
-        rows or [slice(0, 0)], columns,
+        inputs.query, inputs.key, inputs.value, inputs.attn_mask,
+        inputs.sinks, inputs, rows or [slice(0, 0)], columns,
     )  # fmt: skip
     return (out, lse) if return_lse else out
 
