@@ -85,8 +85,7 @@ class Extent(NamedTuple):
 
 def least(sizes: list[int | None]) -> int | None:
     """Return the least of the sizes; None is no bound."""
-    known = [x for x in sizes if x is not None]
-    return min(known) if known else None
+    return min((x for x in sizes if x is not None), default=None)
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:

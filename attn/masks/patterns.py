@@ -57,7 +57,6 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
     Source: ONNX ``Attention`` (``left_window_size``); FlashAttention
     ``window_size``.
     """
-
     for name, size in (("left", left), ("right", right)):
         if size is not None:
             arguments.count(name, size, 0)
