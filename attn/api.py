@@ -111,11 +111,10 @@ def attention(
     Example:
         >>> query = torch.randn(1, 8, 10, 64)
         >>> key, value = torch.randn(2, 1, 2, 10, 64)  # (B, Hkv, S, D) each
-        >>> call = {"query": query, "key": key, "value": value}
-        >>> out = attn.attention(**call, is_causal=True, enable_gqa=True)
-        >>> exact = attn.attention(
-        ...     **call, is_causal=True, enable_gqa=True, impl="reference"
-        ... )
+        >>> options = {"is_causal": True, "enable_gqa": True}
+        >>> out = attn.attention(query, key, value, **options)
+        >>> options["impl"] = "reference"
+        >>> exact = attn.attention(query, key, value, **options)
         >>> torch.allclose(out, exact, atol=1e-5)
         True
     """

@@ -123,14 +123,9 @@ def repeated(inputs: AttentionInputs) -> Repeated | None:
 
 
 def _memory_bound(inputs: AttentionInputs) -> bool:
-    """Return whether reading keys from memory bounds the time.
-
-    That is so for a cache larger than the processor's, and few rows.
-    """
-    rows = inputs.group_size * inputs.q_len
-    if rows > FEW_ROWS:
-        return False
-    large = _cache_bytes(inputs) >= LARGE_CACHE
+    """Return whether few rows read keys that no processor's cache holds."""
+    few = inputs.group_size * inputs.q_len <= FEW_ROWS
+    large = few and _cache_bytes(inputs) >= LARGE_CACHE
     return inputs.query.dtype == torch.float32 and large
 
 

@@ -202,11 +202,7 @@ class Options(NamedTuple):
     longest_k: int = 0
 
     def by_text(self, *tensors: Tensor) -> list[Tensor]:
-        """Return tensors with a row for each program's batch index.
-
-        For packed texts these are views in which each of N rows holds all
-        texts, end to end.
-        """
+        """Return tensors with a row a text; packed, each row is all texts."""
         if self.cu_q is None:
             return [*tensors]
         return [x.expand(len(self.cu_q) - 1, *x.shape[1:]) for x in tensors]
