@@ -1,4 +1,4 @@
-"""What a mask's own data may be: ids, valid tokens, lengths, and where."""
+"""The data of masks: ids, valid tokens, lengths, and what they cover."""
 
 from __future__ import annotations
 
