@@ -85,7 +85,8 @@ class Extent(NamedTuple):
 
 def least(sizes: list[int | None]) -> int | None:
     """Return the least of the sizes; None is no bound."""
-    return min((x for x in sizes if x is not None), default=None)
+    known = [x for x in sizes if x is not None]
+    return min(known) if known else None  # Dynamo has no default of min
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:

@@ -117,11 +117,10 @@ class Mask:
         if not isinstance(other, Mask):
             raise self._refusal(operator, other)
         between = f" {operator} "
-        both = self.terms + other.terms
         return Mask(
             partial(combine, self, other),
             f"{self._inside(between)}{between}{other._inside(between)}",
-            both if operator == "&" else (Term("opaque"),),
+            self.terms + other.terms if operator == "&" else (Term("opaque"),),
             self.uses_query or other.uses_query,
             self.extent.meet(other.extent),
         )
