@@ -9,15 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from attn import arguments
-from attn.api import Registry, attention
+from attn.api import Registry
 from attn.api import registry as default_registry
 from attn.cache import Cache
 from attn.functional import attention_weights, merge_heads
-from attn.functional.inputs import AttentionOptions
 from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.nn import nested, validation
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.norms import RMSNorm, placed
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
@@ -307,24 +306,13 @@ class MultiHeadAttention(nn.Module):
             real = None if is_causal else cache.valid()
         masks = (attn_mask, key_padding_mask, real)
         options = call_options(self, q, k, v, ids, is_causal, *masks)
-        out = self._output(query, self._attend(q, k, v, options))
+        out = self._output(query, attend(self, q, k, v, options))
         if not need_weights:
             return out
         options["dropout_p"] = 0.0
         weights = attention_weights(q, k, **options).weights.to(q.dtype)
         weights = weights.mean(1) if average_attn_weights else weights
         return out, weights[0] if query.dim() == 2 else weights
-
-    def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions
-    ) -> Tensor:
-        """Return the output of each head, ``(B, H, L, Dv)``."""
-        registry = self.registry or default_registry
-        heads = attention(
-            q, k, v, **options, impl=self.impl, registry=registry
-        )
-        assert isinstance(heads, Tensor)
-        return heads
 
     def _output(self, query: Tensor, heads: Tensor) -> Tensor:
         """Merge and project the heads, ``(B, L, E)``, or ``(L, E)``."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attn import arguments
-from attn.api import Registry, attention
+from attn.api import Registry
 from attn.api import registry as default_registry
 from attn.cache import LatentCache
 from attn.cost import latent_attention_cost
@@ -17,7 +17,7 @@ from attn.functional import attention_weights, merge_heads, split_heads
 from attn.functional.inputs import validate
 from attn.masks import Mask
 from attn.nn import latent_checks, validation
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.indexer import LightningIndexer, take_chosen
 from attn.nn.norms import RMSNorm, placed
 from attn.nn.position_ids import PositionIds
@@ -272,11 +272,7 @@ class LatentAttention(nn.Module):
         q, k, v, up_value = self._heads(q_nope, q_rope, key, latent, absorbs)
         options = call_options(self, q, k, v, ids, is_causal, *masks)
         options["enable_gqa"] = k.shape[1] != q.shape[1]
-        registry = self.registry or default_registry
-        heads = attention(
-            q, k, v, **options, impl=self.impl, registry=registry
-        )
-        assert isinstance(heads, Tensor)
+        heads = attend(self, q, k, v, options)
         if up_value is not None:
             heads = heads @ up_value.mT  # (B, H, L, v)
         out = self.o_proj(self._gated(merge_heads(heads), x))

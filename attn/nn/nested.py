@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attn import tracing
 from attn.nn import validation
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project
 from attn.positions.rope import rotate_pairs
@@ -161,7 +161,7 @@ def _forward_packed(
         q, k, v = batch
         ids = PositionIds(q, k, None, None, q_offset, is_self)
         options = call_options(module, q, k, v, ids, is_causal)
-        for i, out in zip(rows, module._attend(q, k, v, options), strict=True):
+        for i, out in zip(rows, attend(module, q, k, v, options), strict=True):
             outs[i] = out.transpose(0, 1).flatten(1)  # (L, H * Dv)
     return module.out_proj(torch.cat(outs))
 

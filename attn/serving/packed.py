@@ -12,7 +12,7 @@ from attn.cache import PagedCache, PagePool, StateCache, StateSnapshot
 from attn.functional.inputs import validate
 from attn.kernels.attention import unsupported_reasons
 from attn.nn import MultiHeadAttention, StateLayer, Transformer
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.position_ids import PositionIds
 from attn.serving.request import Request
 from attn.serving.scheduler import SchedulerOutput
@@ -70,7 +70,7 @@ class PackedCache(PagedCache):
             ids = ids.with_cache(cache, view)
             k, v = view.key, view.value
             options = call_options(layer, q, k, v, ids, None)
-            heads = layer._attend(q, k, v, options)  # (rows, H, count, Dv)
+            heads = attend(layer, q, k, v, options)  # (rows, H, count, Dv)
             out[0, :, at] = heads.transpose(0, 1)
         return out
 
