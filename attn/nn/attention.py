@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from attn import arguments
 from attn.api import Registry
-from attn.api import registry as default_registry
 from attn.cache import Cache
 from attn.functional import attention_weights, merge_heads
 from attn.functional.validation import Window
@@ -125,7 +124,9 @@ class MultiHeadAttention(nn.Module):
         validation.given_sizes(
             head_dim=head_dim, value_dim=value_dim, kdim=kdim, vdim=vdim
         )
-        validation.options(dropout, norm_eps, window, softcap, scale, registry)
+        validation.options(
+            dropout, norm_eps, scale, impl, registry, window, softcap
+        )
         self.head_dim = head_dim or embed_dim // num_heads
         validation.rope(rope, self.head_dim, alibi)
         self.value_dim = value_dim or self.head_dim
@@ -135,8 +136,6 @@ class MultiHeadAttention(nn.Module):
         self.rope, self.alibi = rope, alibi
         self.window, self.is_causal = window, is_causal
         self.softcap, self.scale = softcap, scale
-        if impl != "auto":
-            _ = (registry or default_registry)[impl]  # raises if unknown
         self.impl, self.registry = impl, registry
         q_size = num_heads * self.head_dim
         k_size = num_kv_heads * self.head_dim
@@ -237,18 +236,13 @@ class MultiHeadAttention(nn.Module):
         is_self = key is None or key is query
         key = query if key is None else key
         value = key if value is None else value
-        if lengths is not None and cache is None:
-            raise ValueError(
-                "lengths must be None without a cache: pass a "
-                "key_padding_mask; got a tensor"
-            )
         if cache is not None:
             validation.cache(
                 query, is_self, q_offset=q_offset, key_positions=key_positions
             )
-            lengths = validation.lengths(
-                lengths, query, key_padding_mask=key_padding_mask
-            )
+        lengths = validation.cached_lengths(
+            lengths, query, cache, key_padding_mask
+        )
         validation.given_tensors(
             query=query, key=key, value=value,
             positions=positions, key_positions=key_positions,

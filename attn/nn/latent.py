@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from attn import arguments
 from attn.api import Registry
-from attn.api import registry as default_registry
 from attn.cache import LatentCache
 from attn.cost import latent_attention_cost
 from attn.functional import attention_weights, merge_heads, split_heads
@@ -132,10 +131,9 @@ class LatentAttention(nn.Module):
         for name, size in sizes.items():
             arguments.count(name, size)
         validation.rope(rope, qk_rope_head_dim)
-        latent_checks.options(absorb, dropout, gate)
+        validation.options(dropout, norm_eps, scale, impl, registry)
+        latent_checks.options(absorb, gate)
         latent_checks.indexer(indexer, q_lora_rank)
-        if impl != "auto":
-            _ = (registry or default_registry)[impl]  # raises if unknown
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.num_kv_heads = num_heads
         self.q_lora_rank, self.kv_lora_rank = q_lora_rank, kv_lora_rank
@@ -219,10 +217,10 @@ class LatentAttention(nn.Module):
         Raises:
             ValueError, TypeError: an argument is wrong.
         """
-        latent_checks.tokens(x, self.embed_dim)
-        latent_checks.cache(cache, lengths)
-        lengths = validation.lengths(
-            lengths, x, key_padding_mask=key_padding_mask
+        validation.tokens("x", x, self.embed_dim)
+        latent_checks.cache(cache)
+        lengths = validation.cached_lengths(
+            lengths, x, cache, key_padding_mask
         )
         if cache is not None and positions is None:
             positions = cache.positions(x.shape[1]).to(x.device)
