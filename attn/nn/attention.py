@@ -121,17 +121,17 @@ class MultiHeadAttention(nn.Module):
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.num_kv_heads = num_kv_heads
         validation.sizes(embed_dim, num_heads, num_kv_heads, head_dim)
-        validation.given_sizes(
-            head_dim=head_dim, value_dim=value_dim, kdim=kdim, vdim=vdim
-        )
+        head_dim = embed_dim // num_heads if head_dim is None else head_dim
+        self.head_dim = head_dim
+        self.value_dim = head_dim if value_dim is None else value_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        arguments.counts(head_dim=head_dim, value_dim=self.value_dim)
+        arguments.counts(kdim=self.kdim, vdim=self.vdim)
         validation.options(
             dropout, norm_eps, scale, impl, registry, window, softcap
         )
-        self.head_dim = head_dim or embed_dim // num_heads
-        validation.rope(rope, self.head_dim, alibi)
-        self.value_dim = value_dim or self.head_dim
-        self.kdim = kdim or embed_dim
-        self.vdim = vdim or embed_dim
+        validation.rope(rope, head_dim, alibi)
         self.dropout, self.packed = dropout, packed
         self.rope, self.alibi = rope, alibi
         self.window, self.is_causal = window, is_causal

@@ -68,15 +68,8 @@ class LightningIndexer(nn.Module):
     ):
         super().__init__()
         q_dim = embed_dim if q_dim is None else q_dim
-        sizes = {
-            "embed_dim": embed_dim,
-            "num_heads": num_heads,
-            "head_dim": head_dim,
-            "q_dim": q_dim,
-            "top_k": top_k,
-        }
-        for name, size in sizes.items():
-            arguments.count(name, size)
+        arguments.counts(embed_dim=embed_dim, q_dim=q_dim, top_k=top_k)
+        arguments.counts(num_heads=num_heads, head_dim=head_dim)
         if rope is not None and rope.head_dim > head_dim:
             raise ValueError(
                 f"rope must have at most the head_dim, {head_dim}; got "

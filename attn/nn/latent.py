@@ -119,17 +119,15 @@ class LatentAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        sizes = {
-            "embed_dim": embed_dim,
-            "num_heads": num_heads,
-            "q_lora_rank": 1 if q_lora_rank is None else q_lora_rank,
-            "kv_lora_rank": kv_lora_rank,
-            "qk_nope_head_dim": qk_nope_head_dim,
-            "qk_rope_head_dim": qk_rope_head_dim,
-            "v_head_dim": v_head_dim,
-        }
-        for name, size in sizes.items():
-            arguments.count(name, size)
+        arguments.counts(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            q_lora_rank=1 if q_lora_rank is None else q_lora_rank,
+            kv_lora_rank=kv_lora_rank,
+            qk_nope_head_dim=qk_nope_head_dim,
+            qk_rope_head_dim=qk_rope_head_dim,
+            v_head_dim=v_head_dim,
+        )
         validation.rope(rope, qk_rope_head_dim)
         validation.options(dropout, norm_eps, scale, impl, registry)
         latent_checks.options(absorb, gate)

@@ -22,8 +22,7 @@ def sizes(
     embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None
 ) -> None:
     """Require positive sizes that divide each other."""
-    arguments.count("embed_dim", embed_dim)
-    arguments.count("num_heads", num_heads)
+    arguments.counts(embed_dim=embed_dim, num_heads=num_heads)
     arguments.count("num_kv_heads", num_kv_heads)
     if num_heads % num_kv_heads:
         raise ValueError(
@@ -35,13 +34,6 @@ def sizes(
             "embed_dim must be a multiple of num_heads, or head_dim must be "
             f"given; got {embed_dim} and {num_heads}"
         )
-
-
-def given_sizes(**sizes: Any) -> None:
-    """Require ints that count something, or None."""
-    for name, x in sizes.items():
-        if x is not None:
-            arguments.count(name, x)
 
 
 def given_tensors(query: Any, **others: Any) -> None:

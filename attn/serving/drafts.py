@@ -57,8 +57,7 @@ def prompt_lookup(
     branch.
     """
     text = as_ids("ids", ids)
-    for name, size in (("ngram", ngram), ("k", k), ("branches", branches)):
-        arguments.count(name, size)
+    arguments.counts(ngram=ngram, k=k, branches=branches)
     draft, found = Draft([], []), 0
     for n in range(min(ngram, len(text) - 1), 0, -1):
         for end in range(n, len(text)):
