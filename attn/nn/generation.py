@@ -158,7 +158,7 @@ def _check_prompt(
     ids: Tensor, attention_mask: Tensor | None, max_new_tokens: int
 ) -> None:
     """Require ids with a token in each row, and padding on the left."""
-    _check_tensor("ids", ids)
+    arguments.tensor("ids", ids)
     if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"ids must be integers (B, L); got {ids.dtype} of shape "
@@ -172,7 +172,7 @@ def _check_prompt(
     arguments.count("max_new_tokens", max_new_tokens)
     if attention_mask is None:
         return
-    _check_tensor("attention_mask", attention_mask)
+    arguments.tensor("attention_mask", attention_mask)
     if attention_mask.shape != ids.shape:
         raise ValueError(
             f"attention_mask must have the shape of ids, {tuple(ids.shape)}; "
@@ -184,11 +184,6 @@ def _check_prompt(
             "attention_mask must end with 1 in every row, as padding "
             "belongs on the left; got 0"
         )
-
-
-def _check_tensor(name: str, x: Any) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
 
 
 def _ends(eos: Any, ids: Tensor) -> Tensor:
