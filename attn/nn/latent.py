@@ -193,20 +193,10 @@ class LatentAttention(nn.Module):
 
         Args:
             x: ``(B, L, E)``.
-            attn_mask: True = **may attend**, or float, added to the scores;
-                broadcastable to ``(B, H, L, S)``. Or a ``Mask``.
-            key_padding_mask: ``(B, S)``, True = **padding**, or float.
-            is_causal: the module's when None.
-            need_weights: also return the weights, before dropout.
-            average_attn_weights: return their mean over the heads.
-            positions: of the tokens, ``(L,)`` or ``(B, L)``; counted from
-                the cache's tokens when None.
-            position_embeddings: RoPE's ``cos`` and ``sin``, computed once
-                for all layers.
-            cache: of the tokens read before, to which the new ones are
-                added. ``attn_mask`` covers all keys that it returns.
-            lengths: number of real tokens in each row, ``(B,)``, which come
-                first: only they are added to the cache, which is needed.
+            attn_mask, key_padding_mask, is_causal, need_weights: as in
+                ``MultiHeadAttention.forward``, like those that follow.
+            average_attn_weights, positions, position_embeddings: as there.
+            cache, lengths: as there; the cache is an ``attn.LatentCache``.
 
         Returns:
             ``(B, L, E)``; with ``need_weights`` also ``(B, L, S)``, or
