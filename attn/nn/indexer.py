@@ -173,13 +173,7 @@ class LightningIndexer(nn.Module):
 def take_chosen(
     entries: Tensor, mask: Tensor, top_k: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the entries that one query may attend to, and their mask.
-
-    Args:
-        entries: ``(B, 1, S, width)``.
-        mask: bool, or float with ``-inf``, ``(B or 1, H or 1, 1, S)``, with
-            at most ``top_k`` entries of each row in all heads together.
-    """
+    """Return the entries that one query may attend to, and their mask."""
     mask = mask.expand(entries.shape[0], -1, -1, -1)
     allowed = mask if mask.dtype == torch.bool else mask > -torch.inf
     index = allowed.any(1, keepdim=True).int().topk(top_k).indices

@@ -134,14 +134,7 @@ class StateLayer(nn.Module):
 
 
 def last_tokens(seen: Tensor, real: Tensor, before: int) -> Tensor:
-    """Return the last ``before`` tokens of each row that are real.
-
-    Args:
-        seen: ``before`` earlier tokens, and the new ones, which may end with
-            padding, ``(B, before + L, E)``.
-        real: of the new ones, ``(B, L)``.
-        before: ``K - 1``, of a convolution.
-    """
+    """Return the last real tokens of each row, of ``before`` and new ones."""
     count = real.sum(-1)
     lengths = count * 0 + before
     return ragged.take(seen[:, None], count, lengths, before)[:, 0]

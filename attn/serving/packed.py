@@ -40,16 +40,10 @@ class PackedCache(PagedCache):
         value: Tensor,
         positions: Tensor,
     ) -> Tensor:
-        """Store new keys and values, and attend within each request.
+        """Store keys and values, and attend within each request.
 
-        Args:
-            layer: of the options.
-            query: ``(1, H, T, D)``, rotated; ``T`` is the sum of ``counts``.
-            key, value: ``(1, Hkv, T, D)`` and ``(1, Hkv, T, Dv)``.
-            positions: ``(1, T)``.
-
-        Returns:
-            ``(1, H, T, Dv)``.
+        Inputs are rotated, ``(1, H or Hkv, T, D)``; the result is
+        ``(1, H, T, Dv)``.
         """
         if _is_fused(layer, query, key, value):
             return self._fused(layer, query, key, value)
@@ -111,10 +105,7 @@ class PackedCache(PagedCache):
 class PackedState(StateCache):
     """The states of several requests whose new tokens are one row.
 
-    Args:
-        held: what the layer holds of each request; None of one that begins.
-        counts: new tokens of each request, which follow one another.
-        device: of the states.
+    ``held`` has None for a request that begins.
     """
 
     def __init__(
@@ -148,9 +139,8 @@ def read_tokens(
 ) -> tuple[Tensor, list[PackedState]]:
     """Read the tokens of a step, in one forward pass.
 
-    Returns:
-        Logits of the last token of each request that samples, and of its
-        guesses, ``(samples, V)``; and the states after the step.
+    Return the logits ``(samples, V)`` of the last token of each request that
+    samples, and of its guesses; and the states after the step.
     """
     device = pools[0].key.device
     counts = [output.num_scheduled_tokens[x.id] for x in requests]
