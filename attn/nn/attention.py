@@ -248,20 +248,14 @@ class MultiHeadAttention(nn.Module):
             positions=positions, key_positions=key_positions,
         )  # fmt: skip
         if query.is_nested or key.is_nested or value.is_nested:
-            given: dict[str, Any] = {
-                "attn_mask": attn_mask,
-                "is_causal": is_causal,
-                "positions": positions,
-                "key_positions": key_positions,
-                "position_embeddings": position_embeddings,
-                "q_offset": q_offset,
-            }
-            others = {name: x for name, x in given.items() if x is not None}
-            if need_weights:
-                others["need_weights"] = True
-                others["average_attn_weights"] = average_attn_weights
-            inputs = (query, key, value, key_padding_mask)
-            return nested.forward(self, *inputs, **others)
+            return nested.forward(
+                self, query, key, value, key_padding_mask,
+                attn_mask=attn_mask, is_causal=is_causal, q_offset=q_offset,
+                positions=positions, key_positions=key_positions,
+                position_embeddings=position_embeddings,
+                need_weights=need_weights or None,
+                average_attn_weights=average_attn_weights,
+            )  # fmt: skip
         validation.inputs(self, query, key, value)
         q, k, v = project(self, query, key, value)  # (B, H, L, D), …
         if cache is not None and positions is None:
