@@ -106,11 +106,7 @@ def generate(
     check_sampling(temperature, **filters)
     length = ids.shape[1] + max_new_tokens - 1  # the last one is not read
     mask, prompt_len = attention_mask, ids.shape[1]
-    if (
-        mask is not None
-        and tracing.has_values(mask)
-        and bool(mask.bool().all())
-    ):
+    if mask is not None and _all_true(mask):
         mask = None
     if lengths is not None:
         lengths, mask = real_tokens(ids, lengths)
@@ -145,11 +141,7 @@ def generate(
                 mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
             emit(new)
             advance()
-            if (
-                len(ends)
-                and tracing.has_values(running)
-                and not bool(running.any())
-            ):
+            if len(ends) and _all_true(~running):
                 break
     return ids if lengths is None else close_gap(ids, lengths, prompt_len)
 
@@ -184,6 +176,11 @@ def _check_prompt(
             "attention_mask must end with 1 in every row, as padding "
             "belongs on the left; got 0"
         )
+
+
+def _all_true(x: Tensor) -> bool:
+    """Return whether all elements are true, as far as they can be read."""
+    return tracing.has_values(x) and bool(x.bool().all())
 
 
 def _ends(eos: Any, ids: Tensor) -> Tensor:
