@@ -21,11 +21,6 @@ from attn.serving.scheduler import SchedulerOutput
 class PackedCache(PagedCache):
     """The pages of several requests whose new tokens are one row.
 
-    Everything but attention works on each token alone. Attention is computed
-    within each request: on a GPU with Triton by one ``varlen_attention``,
-    elsewhere by one call for the requests that read equally many tokens,
-    where the keys of shorter ones are padded.
-
     Source: vLLM ``query_start_loc`` and ``seq_lens``, of
     ``CommonAttentionMetadata``.
     """
