@@ -11,11 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn.cache import Cache, StaticCache
-from attn.nn import validation
 from attn.nn.empty_caches import CACHES
 from attn.nn.ragged_prompts import ragged_logits
 from attn.nn.transformer import Transformer
-from attn.positions import position_ids
+from attn.positions import LearnedPositions, position_ids
 
 #: From all ids ``(B, L)`` and the attention mask to logits ``(B, V)``.
 NextLogits = Callable[..., Tensor]
@@ -77,8 +76,8 @@ def _of_attn(
     length: int,
     lengths: Tensor | None,
 ) -> NextLogits:
-    validation.predicts(original.config)
-    validation.text_length(original, length)
+    check_predicts(original.config)
+    check_length(original, length)
     caches = cache
     if isinstance(cache, str):
         caches = original.new_caches(cache, batch=len(ids), capacity=length)
@@ -105,6 +104,26 @@ def _of_attn(
         return logits[:, -1]
 
     return step
+
+
+def check_predicts(config: Any) -> None:
+    """Require a model that predicts the next token."""
+    if not (config.head and config.is_causal):
+        raise ValueError(
+            "model must be causal and end with logits; got is_causal="
+            f"{config.is_causal}, head={config.head}"
+        )
+
+
+def check_length(model: Any, length: int) -> None:
+    """Require a position for each token that a model reads of a text."""
+    learned = model.positions
+    if isinstance(learned, LearnedPositions) and length > len(learned.weight):
+        raise ValueError(
+            f"max_new_tokens must leave at most {len(learned.weight)} tokens "
+            "to read, one for each learned position; got "
+            f"{length}, the prompt included"
+        )
 
 
 def _capacities(caches: Any, length: int) -> list[int]:

@@ -15,7 +15,7 @@ from attn.backends.registry import check_registry
 from attn.cache import Cache, SlidingCache
 from attn.cache import validation as cache_validation
 from attn.functional import validation as of_calls
-from attn.positions import LearnedPositions, NoRope, Rope
+from attn.positions import NoRope, Rope
 
 
 def sizes(
@@ -103,26 +103,6 @@ def implementation(name: str, impl: str) -> None:
         raise ValueError(
             f"{name} must be 'auto', one of {tuple(registry)}, or a class; "
             f"got {impl!r}"
-        )
-
-
-def predicts(config: Any) -> None:
-    """Require a model that predicts the next token."""
-    if not (config.head and config.is_causal):
-        raise ValueError(
-            "model must be causal and end with logits; got is_causal="
-            f"{config.is_causal}, head={config.head}"
-        )
-
-
-def text_length(model: Any, length: int) -> None:
-    """Require a position for each token that a model reads of a text."""
-    learned = model.positions
-    if isinstance(learned, LearnedPositions) and length > len(learned.weight):
-        raise ValueError(
-            f"max_new_tokens must leave at most {len(learned.weight)} tokens "
-            "to read, one for each learned position; got "
-            f"{length}, the prompt included"
         )
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from attn import arguments
 from attn.cache import PagePool
-from attn.nn import StateLayer, Transformer, validation
+from attn.nn import StateLayer, Transformer
+from attn.nn.decoding import check_length
 from attn.nn.generation import evaluating
 from attn.serving.drafts import Draft, first_branch, trim
 from attn.serving.packed import read_tokens
@@ -143,7 +144,7 @@ class Engine:
                 f"prompt_ids must be below the vocab_size, {vocab_size}; got "
                 f"{max(request.prompt_ids)}"
             )
-        validation.text_length(self.model, request.max_tokens)
+        check_length(self.model, request.max_tokens)
         self.scheduler.add(request)
         self._requests[request.id] = request
         self.margins[request.id] = []

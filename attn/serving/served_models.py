@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from attn.nn import MultiHeadAttention, Transformer, validation
+from attn.nn import MultiHeadAttention, Transformer
+from attn.nn.decoding import check_predicts
 
 
 def check_model(model: Any, *others: type) -> None:
@@ -15,7 +16,7 @@ def check_model(model: Any, *others: type) -> None:
             f"{type(model).__name__}: attn.hf.load converts one of "
             "transformers"
         )
-    validation.predicts(model.config)
+    check_predicts(model.config)
     for block in model.blocks:
         layer = getattr(block, "attention", None)
         if not isinstance(layer, (MultiHeadAttention, *others)):
