@@ -57,8 +57,9 @@ def parse(positions: Any, sizes: Mapping[str, int | None]) -> str | nn.Module:
     for cls, names in _CLASSES.values():
         if not isinstance(positions, cls):
             continue
+        given: Any = positions.arguments
         for name, size in names.items():
-            got, need = positions.arguments[name], sizes[size]
+            got, need = given[name], sizes[size]
             if name != "max_len" and got != need:
                 raise ValueError(
                     f"positions must have a {name} of {need}, as the model; "
