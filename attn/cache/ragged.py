@@ -16,13 +16,7 @@ def real(lengths: Tensor, length: int) -> Tensor:
 def take(
     x: Tensor, start: Tensor, lengths: Tensor, most: int | None = None
 ) -> Tensor:
-    """Return the tokens of each row that begin at ``start``.
-
-    Args:
-        x: ``(B, H, S, D)``.
-        start, lengths: the first of them and how many, both ``(B,)``.
-        most: the greatest of the lengths, which is read when None.
-    """
+    """Return ``lengths`` tokens of each row from ``start``, then zeros."""
     if most is None:
         most = longest_of(lengths)
     index = start[:, None] + torch.arange(most, device=x.device)
@@ -40,12 +34,7 @@ def longest_of(lengths: Tensor) -> int:
 def append(
     old: Tensor | None, new: Tensor, before: Tensor, count: Tensor
 ) -> Tensor:
-    """Return the first tokens of two tensors, end to end in each row.
-
-    Args:
-        old, new: ``(B, H, S, D)`` or None, and ``(B, H, L, D)``.
-        before, count: how many tokens of each are real, both ``(B,)``.
-    """
+    """Return the first tokens of two tensors, end to end in each row."""
     old = new[:, :, :0] if old is None else old
     total = before + count
     longest = longest_of(total)

@@ -79,8 +79,7 @@ class StaticCache(Cache):
             "head_dim": head_dim,
             "value_dim": head_dim if value_dim is None else value_dim,
         }
-        for name, size in sizes.items():
-            arguments.count(name, size, 0)
+        arguments.counts(0, **sizes)
         *shape, D, Dv = sizes.values()
         # Zeros: a weight of 0 does not hide a NaN.
         zeros = partial(torch.zeros, dtype=dtype, device=device)
