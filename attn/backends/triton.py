@@ -7,8 +7,8 @@ interpreter they are for tests, and never selected.
 ``triton_split_kv`` computes the newest tokens over a cache: the keys of a row
 are divided among programs, whose results are merged. ``triton_tma`` loads its
 tiles by tensor descriptors (``attn.kernels.variants``), ``triton_persistent``
-too, in a grid of as many programs as the GPU runs at a time. Neither was
-measured: ``make gpu`` tries both, and so does ``autotune``.
+too, in a grid of as many programs as the GPU runs at a time: ``make gpu`` and
+``autotune`` compare both.
 """
 
 from __future__ import annotations

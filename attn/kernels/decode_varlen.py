@@ -107,6 +107,8 @@ def decode_attention(
     else:
         lengths, _ = _integers("lengths", lengths, (B,), most=S)
     validation.window(None if window is None else (window, None))
+    if splits is not None:
+        arguments.count("splits", splits)
     out = query.new_empty(B, H, L, Dv)
     lse = query.new_empty(B, H, L, dtype=torch.float32)
     if not (out.numel() and S):
@@ -202,7 +204,9 @@ def varlen_attention(
 
     Source: flash-attn ``flash_attn_varlen_func``.
     """
-    for name, x in (("query", query), ("key", key), ("value", value)):
+    given = {"query": query, "key": key, "value": value}
+    for name, x in given.items():
+        arguments.tensor(name, x)
         if x.dim() != 3:
             raise ValueError(
                 f"{name} must have three axes, (tokens, heads, head_dim); got "
@@ -216,6 +220,8 @@ def varlen_attention(
     _require_support(inputs)
     band = band_of(inputs)
     assert isinstance(band, Band)
+    arguments.count("max_seqlen_q", max_seqlen_q, 0)
+    arguments.tensor("cu_seqlens_q", cu_seqlens_q)
     B = max(cu_seqlens_q.numel() - 1, 0)
     cu_q, longest_q = _starts("cu_seqlens_q", cu_seqlens_q, B, inputs.q_len)
     cu_k, longest_k = _starts("cu_seqlens_k", cu_seqlens_k, B, inputs.kv_len)
@@ -256,6 +262,7 @@ def _integers(
     name: str, x: Tensor, shape: tuple[int, ...], most: int
 ) -> tuple[Tensor, list[int]]:
     """Return integers from 0 to ``most`` as kernels read them, and a list."""
+    arguments.tensor(name, x)
     if x.shape != shape or x.is_floating_point():
         raise ValueError(
             f"{name} must be integers of shape {shape}; got {x.dtype} of "

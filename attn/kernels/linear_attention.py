@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn import tracing
+from attn import arguments, tracing
 from attn.functional import validation
 from attn.kernels.configs import config_for, shape_constants
 
@@ -115,10 +115,13 @@ def _check(
             "query must not be float64, and D and Dv must be 1 to 256; got "
             f"{query.dtype}, {D} and {Dv}: attn.linear_attention has no limit"
         )
+    arguments.tensor("g", g)
     if tuple(g.shape) != (B, H, L):
         raise ValueError(
             f"g must have shape (B, H, L) = {(B, H, L)}; got {tuple(g.shape)}"
         )
+    if initial_state is not None:
+        arguments.tensor("initial_state", initial_state)
     if initial_state is not None and initial_state.shape != (B, H, D, Dv):
         raise ValueError(
             f"initial_state must have shape {(B, H, D, Dv)}; got "
