@@ -28,7 +28,8 @@ TIMERS = re.compile(r"\A(?:[ \t]*\n|[ \t]*%%(?:time|capture)\b.*\n?)+")
 
 
 def digest(source: str) -> str:
-    """Hash a source, without its trailing blanks."""
+    """Hash a source, without its trailing blanks and a folded cell's title."""
+    source = re.sub(r"\A# @title .*\n", "", source)
     text = "\n".join(line.rstrip() for line in source.strip().splitlines())
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
@@ -73,6 +74,8 @@ def handed_out(key: str) -> dict[str, str | None]:
     every: dict[str, str | None] = {digest(""): None}
     for cell in sources.notebook(key)["cells"]:
         every[digest("".join(cell["source"]))] = cells.exercise_id(cell)
+        for name in cells.touched(cell):
+            every[digest(cells.touching(name))] = None
     return every
 
 

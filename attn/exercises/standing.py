@@ -94,7 +94,8 @@ class Standing:
         if failed:
             cell = f"Your cell [{failed.number}]"
             return (
-                f"{cell} no longer defines {name}; what is defined is older."
+                f"{cell} no longer defines {name}, and what is defined is "
+                f"older: call it {name} in that cell."
             )
         if (
             run

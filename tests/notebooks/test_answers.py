@@ -14,7 +14,7 @@ from attn.grading.classroom.submissions import Submission
 from attn.grading.learner import progress
 from attn.grading.learner.start_page import StartPage
 from attn.grading.sandbox import isolation
-from tests.notebooks.front_end import EXERCISE, ORDERS, FrontEnd
+from tests.notebooks.front_end import CHECK, EXERCISE, ORDERS, FrontEnd
 from tests.notebooks.learners import pytest_nbval
 
 EVENTS = {
@@ -163,5 +163,11 @@ def test_what_stood_before_is_kept_and_a_second_cell_is_named(readers):
     assert "causal is in two cells" in said and "[6] counts" in said
     [kept] = folder.glob("kept answers/mask-causal-*.py")
     assert f"that answer is in kept answers/{kept.name}" in said
+    [card] = front.cell(CHECK).outputs
+    assert f'href="kept%20answers/{kept.name}"' in card["data"]["text/html"]
     assert "raise NotImplementedError" not in kept.read_text()
     assert "(right on 2" in stored(folder).last
+    front.begins()
+    front.does("answer = right; answer = renamed")
+    said = " ".join(front.said().split())
+    assert "call it causal in that cell. Run it again" in said

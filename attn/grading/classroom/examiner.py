@@ -76,10 +76,10 @@ class Examiner(ExitStack):
         for name, (status, verdict) in run.judged().items():
             earned = points[name] if verdict.passed else 0
             told = verdict.message, verdict.details, verdict.mistake
-            notes = plan.notes.get(name, ())
+            notes, code = plan.notes.get(name, ()), plan.code.get(name, "")
             if status in ("wrong", "out of time", "died"):
-                notes += run.notes()  # the reason may be in another cell
-            code = plan.code.get(name, "")
+                # The reason may be in another cell.
+                notes += run.notes(_words(f"{code}\n{verdict.message}"))
             marks.append(
                 Mark(name, earned, points[name], status, *told, notes, code)
             )

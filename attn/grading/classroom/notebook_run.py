@@ -73,12 +73,14 @@ class NotebookRun:
         died: Graded = "died", Verdict(False, self._why)
         return {x: graded.get(x, died) for x in names}
 
-    def notes(self) -> tuple[str, ...]:
-        """Say which of the learner's cells did not run to their ends."""
+    def notes(self, used: set[str]) -> tuple[str, ...]:
+        """Say which cells that an answer may need did not run to the end."""
         texts = [
             _said(f"cell {own.number}", note)
             for own, notes in self._raised.items()
             for note in notes
+            if note.kind in _ENDED
+            or any(answers.binds(x, own.text) for x in used)
         ]
         return tuple(dict.fromkeys(texts))[:_MOST_NOTES]
 

@@ -8,15 +8,16 @@ import sys
 
 from attn.exercises import kept, ran, sources
 from attn.exercises.answers import binds, digest
+from attn.exercises.place import named
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.learner import cards, progress, session
 from attn.grading.learner.case import meant, verdicts
 
 _CALL = re.compile(r"(?m)^[ \t]*reset\(.*\n?")
-_HERE = "The stub is back in this cell."
+_HERE = "the stub is back in this cell."
 _BELOW = """\
-The stub is in a new cell below: write there, and run it. Until then your old
-cell counts; delete it when you like. Nothing of this costs a point."""
+the stub is in a new cell below.
+Until it has run, your old cell counts: nothing of this costs a point."""
 
 
 def reset(exercise_id: str = "") -> None:
@@ -27,8 +28,7 @@ def reset(exercise_id: str = "") -> None:
     saved first, in a file that is named.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last, or else checked last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
     """
     from IPython.core.getipython import get_ipython
 
@@ -53,9 +53,9 @@ def reset(exercise_id: str = "") -> None:
     progress.update(exercise, hints=0)
     if not (stands and shell):
         exec(compile(stub, f"<stub of {exercise}>", "exec"), namespace)
-        print(stub)
+        print(f"# {named(exercise)}\n{stub}")
         return
     if is_own:
         ran.take_back(name)
-    print(_HERE if is_own else _BELOW)
+    print(named(exercise), _HERE if is_own else _BELOW, sep=": ")
     shell.set_next_input(stub, replace=is_own)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from attn.exercises import ran, sources
-from attn.exercises.answers import Note
 from attn.exercises.kernel import misfit
 from attn.exercises.literal import and_list, dtype_name
+from attn.exercises.place import named
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.exercises.wrapping import wrapped
@@ -19,7 +19,7 @@ from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
-from attn.grading.learner.cards import CALM, html, show
+from attn.grading.learner.cards import CALM, RIGHT, WRONG, html, show
 from attn.grading.learner.case import case, meant, refused
 from attn.grading.learner.case import verdicts as _last
 
@@ -56,6 +56,7 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         entry = progress.load().get(exercise.id, {})
         judged = entry.get("text", "") if cards.is_enabled() else None
         found = ran.found(exercise.id, frame.f_globals, answer, judged)
+    calls = _calls(frame.f_globals)
     unjudged, word = _unjudged(exercise, found, answer)
     verdict = unjudged or _verdict(exercise, answer)
     if word != ran.FIRST:
@@ -67,16 +68,20 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         beside = [*(found.beside if found else ())]
         beside += progress.was_right(exercise.id)
     note = progress.noted(exercise.id) if found else None
+    say = functools.partial(show, note=note, below=beside)
+    worth = exercise.points
+    head = f"{exercise.id}  {worth * verdict.passed}/{worth} points"
+    if not is_own:
+        kind = RIGHT if verdict.passed else WRONG
+        head = f"{exercise.id}  {kind.word}, not stored"
     if verdict.passed:
-        text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
-        _show(text, lambda: _right(exercise), beside, note)
+        say(f"✓ {head}", lambda: _right(exercise, is_own))
         return
-    said, calls = verdict.message, list[str]()
+    said, goes_on = verdict.message, ""
     if word != ran.FIRST:
-        said, calls = _told(verdict, frame.f_globals)
+        said, goes_on = _told(exercise.name * is_own, verdict, calls)
     sign = "✗" if verdict.written else "·"
-    head = f"{exercise.id}  0/{exercise.points} points"
-    card = functools.partial(html, "wrong", exercise, verdict, *calls)
+    card = functools.partial(html, "wrong", exercise, verdict, goes_on, *calls)
     if word:
         has_words = bool(found and found.said) or answer is None
         is_open = word == ran.FIRST and has_words
@@ -85,7 +90,7 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         kind, points = CALM._replace(word=word), None if is_open else 0
         card = functools.partial(html, "calm", exercise, kind, said, points)
     lines = [f"{sign} {head}", *wrapped(said, "  ")]
-    _show("\n".join(lines), card, beside, note, wrong=True)
+    say("\n".join(lines), card, wrong=True)
     if is_own:
         ran.put(exercise.name, fallback(exercise), frame.f_globals)
 
@@ -116,61 +121,51 @@ def why(exercise_id: str = "") -> None:
     """Show all that is known of the last wrong answer.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
     """
     if not (exercise := refused(exercise_id, "why")):
         return
     verdict = _last[exercise.id]
     lines = wrapped(verdict.details or verdict.message, "  ")
     show(
-        "\n".join([f"✗ {exercise.id}", *lines]),
-        lambda: html("wrong", exercise, verdict, is_open=True),
+        "\n".join([f"✗ {named(exercise.id)}", *lines]),
+        lambda: html("wrong", exercise, verdict, "", is_open=True),
     )
 
 
-def _told(verdict: Verdict, names: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return a refusal in text, and how ``why`` and ``case`` are called.
-
-    They are in the learner's namespace, unless it has others of that name.
-    """
+def _calls(names: dict[str, Any]) -> list[str]:
+    """Put ``why`` and ``case`` where there are none; return their names."""
     calls = []
     for function in (why, case):
         name = function.__name__
         own = names.setdefault(name, function)
         is_ours = getattr(own, "__module__", "").startswith("attn.grading")
         calls.append(name if is_ours else f"attn.grading.{name}")
-    message, end = verdict.message, cards.GOES_ON
+    return calls
+
+
+def _told(name: str, verdict: Verdict, calls: list[str]) -> tuple[str, str]:
+    """Return a refusal in text, and what a name means after it, if given."""
+    message, goes_on, more = verdict.message, "", ""
+    yours = "; your cell, run again, brings yours back" * verdict.written
     if verdict.details:
-        end += f" More: {calls[0]}()"
+        more = f"More: {calls[0]}()"
     if verdict.parts and (call := verdict.parts.call):
         message = message.removesuffix(call)
-        end += f". {calls[1]}() has this call:\n{call}"
-    return f"{message.rstrip()}\n{end}", calls
+        more += f". {calls[1]}() has this call:\n{call}"
+        yours = f"; yours is `{calls[1]}().yours()`"
+    if name:
+        book = f"From here on `{name}` is the book's"
+        goes_on = f"{book}, so that the chapter goes on{yours}. "
+    return f"{message.rstrip()}\n{goes_on}{more}".rstrip(), goes_on
 
 
-def _show(
-    text: str,
-    card: Callable[[], str],
-    beside: Sequence[str],
-    note: Note | None,
-    wrong: bool = False,
-) -> None:
-    """Show a check's card, and sentences below it."""
-    lines = [y for x in beside for y in wrapped(x, "  ")]
-    show(
-        "\n".join([text, *lines]),
-        lambda: card() + html("notes", beside),
-        wrong=wrong,
-        note=note,
-    )
-
-
-def _right(exercise: Exercise) -> str:
+def _right(exercise: Exercise, is_stored: bool = True) -> str:
     """Return the card of a right answer: what was tried, and what is next."""
     key = exercise.id.partition("-")[0]
     chapter = progress.ChapterProgress(key, progress.load())
-    return html("right", exercise, _tried(_oracle(exercise.id)), chapter)
+    tried = _tried(_oracle(exercise.id))
+    return html("right", exercise, tried, chapter, is_stored)
 
 
 def _tried(oracle: Oracle) -> Iterator[str]:
@@ -200,11 +195,7 @@ def _tried(oracle: Oracle) -> Iterator[str]:
 
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
     """Judge an answer that has the right form."""
-    name = exercise.name
-    if not callable(answer):
-        what = type(answer).__name__
-        return Verdict(False, f"{name} is a {what}, not a function")
-    if said := misfit(name, exercise.form, answer):
+    if said := misfit(exercise.name, exercise.form, answer):
         return Verdict(False, said)
     return judge(exercise, answer, oracle=_oracle(exercise.id))
 
@@ -220,8 +211,7 @@ def hint(exercise_id: str = "") -> None:
     """Show the next hint; each call shows one more.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last, or else checked last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
     """
     if not (exercise := meant(exercise_id, "hint")):
         return
@@ -231,7 +221,7 @@ def hint(exercise_id: str = "") -> None:
     shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
     _hints_shown[exercise_id] = shown
     progress.update(exercise_id, hints=shown)
-    lines = [
+    lines = [named(exercise_id)] + [
         f"Hint {number} of {len(texts)}: {text}"
         for number, text in enumerate(texts[:shown], 1)
     ]
@@ -248,12 +238,10 @@ def solution(exercise_id: str = "") -> None:
     """Show the book's solution. Your own answer is not touched.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last, or else checked last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
     """
     if not (exercise := meant(exercise_id, "solution")):
         return
-    exercise_id = exercise.id
-    progress.update(exercise_id, solution_seen=True)
-    text = sources.solution(exercise_id)
+    progress.update(exercise.id, solution_seen=True)
+    text = f"# {named(exercise.id)}\n{sources.solution(exercise.id)}"
     show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")

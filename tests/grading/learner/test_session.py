@@ -1,12 +1,16 @@
 """A learner calls check, hint, solution and reset in a notebook."""
 
+import inspect
 import re
 
 import pytest
 import torch
+from IPython.core.oinspect import Inspector
 
 import attn.__main__
 from attn.exercises import sources
+from attn.exercises.spec import find
+from attn.grading.checks.failures import fallback
 from attn.grading.learner import progress, workspace
 from tests.grading.learner.conftest import RIGHT
 
@@ -17,6 +21,8 @@ WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 def test_the_reference_replaces_a_wrong_answer_and_a_better_one_that(learner):
     out, err = learner(WRONG + CHECK)
     assert out == "" and err.startswith("✗ sdp-softmax  0/2 points")
+    said = "From here on `softmax` is the book's, so that the chapter goes on;"
+    assert f"{said} yours is `case().yours()`." in " ".join(err.split())
     learner("total = softmax(torch.zeros(4)).sum().item()")
     assert learner.namespace["total"] == 1.0
     assert learner(RIGHT + CHECK) == ("✓ sdp-softmax  2/2 points\n", "")
@@ -77,13 +83,15 @@ def test_hints_come_one_at_a_time_and_are_remembered(learner):
 def test_solution_prints_the_solution_and_changes_nothing(learner):
     learner(WRONG)
     answer = learner.namespace["softmax"]
-    assert "def softmax" in learner('solution("sdp-softmax")').out
+    named = "# Softmax (sdp-softmax)\ndef softmax"
+    assert learner('solution("sdp-softmax")').out.startswith(named)
     assert learner.namespace["softmax"] is answer
 
 
 def test_reset_restores_the_stub(learner):
     """test_answers.py proves that a notebook's answer is kept."""
-    assert learner(f'{RIGHT}\nreset("sdp-softmax")').out.startswith("def ")
+    said = learner(f'{RIGHT}\nreset("sdp-softmax")').out
+    assert said.startswith("# Softmax (sdp-softmax)\ndef ")
     with pytest.raises(NotImplementedError):
         learner.namespace["softmax"](torch.zeros(2))
 
@@ -113,7 +121,7 @@ def test_why_prints_all_that_is_known_of_the_last_refusal(learner):
     assert learner('why("sdp-softmax")').out == known
     assert "It is wrong in all" in known and "It is wrong in all" not in brief
     learner(RIGHT + CHECK)
-    assert learner("why()").out == "sdp-softmax is right.\n"
+    assert learner("why()").out == "Softmax (sdp-softmax) is right.\n"
 
 
 def test_a_why_of_the_learners_own_stays(learner):
@@ -134,8 +142,48 @@ def test_a_call_without_an_id_is_about_the_last_refusal(learner):
     learner(causal)  # right, and no more what is open
     assert "def softmax" in learner("solution()").out
     assert "make every score positive" in learner("hint()").out
-    assert learner("why()").out.startswith("✗ sdp-softmax")
+    assert learner("why()").out.startswith("✗ Softmax (sdp-softmax)")
     assert "must be given" in learner("check()").out
+
+
+def test_where_nothing_was_checked_a_call_is_about_the_notebooks_chapter(
+    learner, monkeypatch
+):
+    path = sources.notebook_path("gqa")
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    said = "Repeat the heads (gqa-repeat_kv)"
+    learner("from attn.grading import case, why")
+    for name in ("hint", "reset", "solution"):
+        assert said in learner(f"{name}()").out.splitlines()[0]
+    for name in ("case", "why"):
+        assert f"{said} has not been checked" in learner(f"{name}()").out
+    progress.update("mask-padding", attempts=1, last="wrong")
+    assert ". Next: gqa-repeat_kv, in 05_" in learner("progress()").out
+    progress.update("gqa-repeat_kv", passed="2026-11-22")
+    assert "(gqa-grouped_attention)\n" in learner("hint()").out
+
+
+def test_what_is_given_to_a_check_is_judged_and_not_stored(learner):
+    for source, sign in ((RIGHT, "✓"), (WRONG, "✗")):
+        said = "".join(learner(f"{source}\ncheck('sdp-softmax', softmax)"))
+        word = "right" if sign == "✓" else "not right yet"
+        assert said.startswith(f"{sign} sdp-softmax  {word}, not stored\n")
+        assert "Nothing is stored" in said and "points\n" not in said
+    assert "the book's" not in said
+    assert "sdp-softmax" not in progress.load()
+    learner("softmax(torch.zeros(3, 2))")  # mine still
+    assert not hasattr(learner.namespace["softmax"], "__attn_reference__")
+
+
+@pytest.mark.parametrize(
+    "name", ["gqa-repeat_kv", "mha-MultiHeadAttention", "fwd-copy_tile_kernel"]
+)
+def test_the_reference_in_an_answers_place_does_not_show_its_source(name):
+    book = fallback(find(name))
+    looked = Inspector(theme_name="nocolor").info(book, detail_level=1)
+    body = sources.solution(name).splitlines()[-1].strip()
+    assert body not in str(looked["source"])
+    assert inspect.signature(book)
 
 
 NO = "there is no exercise"

@@ -96,6 +96,13 @@ def test_an_answer_that_fails_has_a_status_and_a_reason(
     assert mark.status == status and reason in mark.message
 
 
+def test_beside_an_answer_only_what_it_uses_has_notes(examine):
+    cells = {"above": "fig = axes[0]", "more": "helper = len\nhelper()"}
+    answer = f"def {NAME}(x, *_):\n    return helper(x)"
+    [note] = examine({**cells, FIRST: answer})[FIRST].notes
+    assert "TypeError" in note
+
+
 def test_a_process_that_cannot_be_kept_running_is_reported(examine):
     marks = examine({"above": "import os\n" + 9 * "os._exit(0)\n", **RIGHT})
     assert {x.status for x in marks.values()} == {"died"}
