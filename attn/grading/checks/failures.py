@@ -228,9 +228,9 @@ def fallback(exercise: Exercise) -> Any:
             return function(*args, **kwargs)
 
         # Without its source, which ``??`` would show.
-        about = vars(call)
-        about["__signature__"] = inspect.signature(about.pop("__wrapped__"))
-        call.__code__ = call.__code__.replace(co_filename="<the book>")
+        own: Any = call
+        own.__signature__ = inspect.signature(vars(call).pop("__wrapped__"))
+        own.__code__ = own.__code__.replace(co_filename="<the book>")
         return call
 
     marked: Any

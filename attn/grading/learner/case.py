@@ -54,8 +54,8 @@ def refused(exercise_id: Any, function: str) -> Exercise | None:
     verdict = verdicts.get(exercise.id)
     if verdict and not verdict.passed:
         return exercise
-    state = f'has not been checked: check("{exercise.id}") comes first'
-    print(f"{place.named(exercise.id)} {'is right' if verdict else state}.")
+    state = "is right" if verdict else "has not been checked: check it first"
+    print(*wrapped(f"{place.named(exercise.id)} {state}."), sep="\n")
     return None
 
 
@@ -74,7 +74,7 @@ def case(exercise_id: str = "") -> FailingCase | NoCase:
     parts = verdicts[exercise.id].parts
     if not parts or not parts.shown or not parts.evidence:
         first, *_ = verdicts[exercise.id].message.splitlines()
-        print(f"{place.named(exercise.id)} has no case to show: {first}")
+        print(f"{place.named(exercise.id)} has no case: {first}")
         return NoCase()
     names = sys._getframe(1).f_globals
     return FailingCase(parts.evidence, parts.shown, names)

@@ -224,7 +224,7 @@ class Progress(Points):
     def next(self) -> Row | None:
         """Return the first open exercise: of the notebook's own chapter.
 
-        Else of one begun: who begins with chapter 7 is not sent back to 2.
+        Else of one begun: whoever begins with 7 is not sent back to 2.
         """
         still = [row for row in self.rows if not row.is_done]
         begun = {row.stem for row in self.rows if row.sign != "·"}

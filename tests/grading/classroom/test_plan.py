@@ -71,7 +71,7 @@ def test_a_chapter_is_judged_of_which_nothing_runs_and_a_file_of_solutions(
     copied = copy_of(sources.notebook(key), set_up=False)
     cells, _ = reading.notebook(json.dumps(copied))
     first = {x.number for x in plan.planned(cells, key).own}
-    assert len(first) == 1, "and of a copy only the imports, joined there"
+    assert len(first) <= 1, "and of a copy only the imports, joined there"
     assert own.text.strip() == path.read_text("utf-8").strip()
     assert [*solutions.code] == names
 

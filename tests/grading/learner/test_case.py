@@ -103,11 +103,11 @@ def test_where_there_is_no_failing_case_a_line_says_so(learner):
     learner(RIGHT + CHECK)
     for said in ("case()", "case('sdp-softmax')", "why()"):
         assert learner(said) == ("Softmax (sdp-softmax) is right.\n", "")
-    said = '(mask-causal) has not been checked: check("mask-causal") comes'
+    said = "The causal mask (mask-causal) has not been checked: check it first"
     assert said in learner("case('mask-causal').run()").out
     learner("softmax = 3" + CHECK)
     assert DisplayFormatter().format(NoCase()) == ({}, {})  # no empty Out[7]
-    said = "has no case to show: softmax needs to be a function"
+    said = "has no case: softmax needs to be a function"
     assert learner("case()").out == f"Softmax (sdp-softmax) {said}\n"
 
 
