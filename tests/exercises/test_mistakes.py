@@ -24,6 +24,7 @@ from attn.grading.diagnosis.judge import (
     mutation_score,
     table,
 )
+from attn.grading.learner.case import FailingCase
 from tests.exercises.oracles import oracle, thinned
 from tests.grading.diagnosis.test_refusal import height
 from tests.marks import exhaustive_but
@@ -56,6 +57,8 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     for verdict in result.wrong.values():
         assert 0 < height(verdict.message) <= 14, verdict.message
         assert verdict.details
+        if every and (parts := verdict.parts) and parts.shown:
+            FailingCase(parts.evidence, parts.shown, {}).run()
     conditions = {case.condition for case in drawn.cases}
     assert {x.condition for x in result.wrong.values()} <= conditions
     listed = [x.strip() for x in exposures(result).splitlines()]

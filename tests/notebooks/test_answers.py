@@ -169,5 +169,4 @@ def test_what_stood_before_is_kept_and_a_second_cell_is_named(readers):
     assert "(right on 2" in stored(folder).last
     front.begins()
     front.does("answer = right; answer = renamed")
-    said = " ".join(front.said().split())
-    assert "call it causal in that cell. Run it again" in said
+    assert "call it causal in" in " ".join(front.said().split())

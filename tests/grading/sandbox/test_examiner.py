@@ -98,8 +98,8 @@ def test_an_answer_that_fails_has_a_status_and_a_reason(
 
 def test_beside_an_answer_only_what_it_uses_has_notes(examine):
     cells = {"above": "fig = axes[0]", "more": "helper = len\nhelper()"}
-    answer = f"def {NAME}(x, *_):\n    return helper(x)"
-    [note] = examine({**cells, FIRST: answer})[FIRST].notes
+    cells[FIRST] = f"def {NAME}(x, *_):\n    return helper(x)"
+    [note] = examine(cells)[FIRST].notes
     assert "TypeError" in note
 
 
