@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attn.exercises import ran, sources
-from attn.exercises.answers import Note
+from attn.exercises.answers import UNFINISHED, Note
+from attn.exercises.finding import FIRST, UNJUDGED, Found, found
 from attn.exercises.kernel import misfit
 from attn.exercises.literal import and_list, dtype_name
 from attn.exercises.spec import Exercise, find
@@ -17,6 +18,7 @@ from attn.exercises.wrapping import wrapped
 from attn.grading.checks.failures import fallback, fallback_of, one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, html, show
@@ -24,6 +26,7 @@ from attn.grading.learner.case import case, meant, refused
 from attn.grading.learner.case import verdicts as _last
 
 _hints_shown: dict[str, int] = {}
+_OWN = "__attn_own__"  # of a reference: whose place it takes
 _TRIED = "Nothing is stored: the points are for the answer in your notebook."
 
 
@@ -50,66 +53,75 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    is_own, found, beside = answer is None, None, [_TRIED]
+    names, is_own, state = frame.f_globals, answer is None, Found("")
     if is_own:
-        answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
-        entry = progress.load().get(exercise.id, {})
-        judged = entry.get("text", "") if cards.is_enabled() else None
-        found = ran.found(exercise.id, frame.f_globals, answer, judged)
-    unjudged, word = _unjudged(exercise, found, answer)
-    verdict = unjudged or _verdict(exercise, answer)
-    if word != ran.FIRST:
+        answer = {**names, **frame.f_locals}.get(exercise.name)
+    if fallback_of(answer) == exercise.id:
+        answer = getattr(answer, _OWN, None)
+    beside = [_TRIED]
+    if is_own:
+        entry = progress.load() if cards.is_enabled() else {}
+        entry = entry.get(exercise.id, {})
+        state = found(exercise.id, names, answer, entry)
+        beside = [*state.beside, *_lend(state.open, names)]
+    word = state.word
+    try:
+        verdict = _verdict(exercise, answer, state)
+    except KeyboardInterrupt:
+        kind, said = CALM._replace(word="stopped"), "nothing is judged"
+        card = functools.partial(html, "calm", exercise, kind, said, None)
+        text = f"· {exercise.id}  {kind.word}; {said}"
+        note = progress.noted(exercise.id) if is_own else None
+        _show(text, card, [], note)
+        return
+    if not (state.said or verdict.passed or verdict.written):
+        word = UNFINISHED
+    if word != FIRST:
         _last.pop(exercise.id, None)
         _last[exercise.id] = verdict
-        if is_own:
-            progress.settle(exercise.id, verdict, found.text if found else "")
     if is_own:
-        beside = [*(found.beside if found else ())]
+        if word != FIRST:
+            progress.settle(exercise.id, verdict, state)
+        elif state.is_void:
+            progress.settle(exercise.id, Verdict(False, written=False))
         beside += progress.was_right(exercise.id)
-    note = progress.noted(exercise.id) if found else None
+    note = progress.noted(exercise.id) if is_own else None
     if verdict.passed:
         text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
         _show(text, lambda: _right(exercise), beside, note)
         return
     said, calls = verdict.message, list[str]()
-    if word != ran.FIRST:
-        said, calls = _told(verdict, frame.f_globals)
-    sign = "✗" if verdict.written else "·"
+    if word != FIRST:
+        said, calls = _told(verdict, names)
+    sign = "✗" if verdict.written and word != FIRST else "·"
     head = f"{exercise.id}  0/{exercise.points} points"
     card = functools.partial(html, "wrong", exercise, verdict, *calls)
     if word:
-        has_words = bool(found and found.said) or answer is None
-        is_open = word == ran.FIRST and has_words
-        if is_open:  # the points of before count
-            sign, head = "·", f"{exercise.id}  {word}"
+        is_open = word == FIRST  # the points of before count
+        head = f"{exercise.id}  {word}" if is_open else head
         kind, points = CALM._replace(word=word), None if is_open else 0
         card = functools.partial(html, "calm", exercise, kind, said, points)
     lines = [f"{sign} {head}", *wrapped(said, "  ")]
     _show("\n".join(lines), card, beside, note, wrong=True)
     if is_own:
-        ran.put(exercise.name, fallback(exercise), frame.f_globals)
+        _put_reference(exercise, answer, names)
 
 
-def _unjudged(
-    exercise: Exercise, found: ran.Found | None, answer: Any
-) -> tuple[Verdict | None, str]:
-    """Return why an answer is not judged, and the word of its card."""
-    if found and found.said:
-        word, said = found.word, found.said
-        judged, written = word != ran.UNJUDGED, bool(word)
-        return Verdict(False, said, written=written, judged=judged), word
-    if fallback_of(answer) == exercise.id:
-        said = (
-            f"{exercise.name} is still the reference that was put in place of "
-            "your answer: run your own cell first."
-        )
-        if last := _last.get(exercise.id):
-            said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-        return Verdict(False, said), ran.FIRST
-    if answer is None:
-        said = f"{exercise.name} is not defined: run its cell first."
-        return Verdict(False, said), ran.FIRST
-    return None, ""
+def _lend(ids: Sequence[str], names: dict[str, Any]) -> Iterator[str]:
+    """Put the reference in the place of what an answer uses; say so."""
+    for exercise in map(find, ids):
+        if not fallback_of(own := names.get(exercise.name)):
+            _put_reference(exercise, own, names)
+        yield f"{exercise.name} is not written yet: here it is the reference."
+
+
+def _put_reference(
+    exercise: Exercise, own: Any, names: dict[str, Any]
+) -> None:
+    """Let a chapter go on; the next check judges the same answer again."""
+    reference = fallback(exercise)
+    setattr(reference, _OWN, own)
+    ran.put(exercise.name, reference, names)
 
 
 def why(exercise_id: str = "") -> None:
@@ -198,15 +210,26 @@ def _tried(oracle: Oracle) -> Iterator[str]:
         yield f"no call of {and_list(exercise.forbids)}"
 
 
-def _verdict(exercise: Exercise, answer: Any) -> Verdict:
-    """Judge an answer that has the right form."""
+def _verdict(exercise: Exercise, answer: Any, state: Found) -> Verdict:
+    """Judge an answer that can be judged, and has the right form."""
     name = exercise.name
+    if said := state.said:
+        judged, written = state.word != UNJUDGED, bool(state.word)
+        return Verdict(False, said, written=written, judged=judged)
     if not callable(answer):
         what = type(answer).__name__
         return Verdict(False, f"{name} is a {what}, not a function")
     if said := misfit(name, exercise.form, answer):
         return Verdict(False, said)
-    return judge(exercise, answer, oracle=_oracle(exercise.id))
+    return judge(exercise, answer, oracle=_oracle(exercise.id), runner=_run)
+
+
+def _run(*args: Any, **options: Any) -> Outcome:
+    """Run an answer on a case; what stops the check is no result of it."""
+    outcome = run(*args, **options)
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise outcome.error
+    return outcome
 
 
 @functools.cache
