@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from attn.exercises import sources
+from attn.exercises import bindings, sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
 from tests.grading.classroom.damage.kinds import planned, solved
