@@ -81,13 +81,13 @@ def test_there_are_enough_wrong_and_right_answers(exercise):
     assert len(exercise.equivalents) >= 3
 
 
-def test_the_stub_is_reported_as_not_written(exercise):
+def test_the_stub_is_reported_as_not_finished(exercise):
     namespace = exercise.namespace()
     exec(sources.stub(exercise.id), namespace)
     stub = namespace[exercise.name]
     verdict = judge(exercise, stub, oracle=oracle(exercise.id))
     assert not verdict.passed
-    assert "not started" in verdict.message
+    assert "not finished" in verdict.message
 
 
 def refused(exercise, answer):

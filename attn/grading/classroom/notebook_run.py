@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from attn.exercises import answers, sources
+from attn.exercises.bindings import bound
 from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.classroom.plan import Judge, Own, Plan, Step, python_of
 from attn.grading.classroom.result import Status
@@ -79,8 +80,7 @@ class NotebookRun:
             _said(f"cell {own.number}", note)
             for own, notes in self._raised.items()
             for note in notes
-            if note.kind in _ENDED
-            or any(answers.binds(x, own.text) for x in used)
+            if note.kind in _ENDED or used & bound(own.text)
         ]
         return tuple(dict.fromkeys(texts))[:_MOST_NOTES]
 

@@ -23,6 +23,7 @@ from attn.exercises.wrapping import wrapped
 from attn.grading.learner import cards
 
 if TYPE_CHECKING:
+    from attn.exercises.finding import Found
     from attn.grading.diagnosis.judge import Verdict
 
 Entries = dict[str, dict[str, Any]]
@@ -71,17 +72,20 @@ def update(exercise_id: str, **entry: Any) -> None:
         write(_file(), text)
 
 
-def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
-    """Store the verdict of the answer that counts.
+def settle(
+    exercise_id: str, verdict: Verdict, found: Found | None = None
+) -> None:
+    """Store the verdict of the answer that counts, if it was found.
 
     What is not judged, or not written, is no attempt. A right answer that
-    no longer counts is kept as a file. The text is that of the answer's
-    cell; it is empty if it is not known.
+    no longer counts is kept as a file.
     """
     if not cards.is_enabled():
         return
     before = load().get(exercise_id, {})
+    text, uses = (found.text, found.uses) if found else ("", {})
     entry: dict[str, Any] = {"text": digest(text) if text else ""}
+    entry |= {"uses": uses, "at": time.time()}
     is_new = not text or before.get("text") != entry["text"]
     is_attempt = is_new and verdict.written and verdict.judged
     entry["attempts"] = before.get("attempts", 0) + is_attempt
@@ -114,7 +118,10 @@ def noted(exercise_id: str) -> Note | None:
     entry = load().get(exercise_id, {})
     if not entry.get("text"):
         return None
-    return Note(exercise_id, entry["text"], entry["refused"], time.time())
+    uses = [*entry.get("uses", {}).values()]
+    return Note(
+        exercise_id, entry["text"], entry["refused"], time.time(), uses
+    )
 
 
 @dataclass(frozen=True)

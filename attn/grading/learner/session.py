@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attn.exercises import ran, sources
+from attn.exercises.answers import UNFINISHED
+from attn.exercises.finding import FIRST, UNJUDGED, Found, found
 from attn.exercises.kernel import misfit
 from attn.exercises.literal import and_list, dtype_name
 from attn.exercises.place import named
@@ -17,6 +19,7 @@ from attn.exercises.wrapping import wrapped
 from attn.grading.checks.failures import fallback, fallback_of, one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, RIGHT, WRONG, html, show
@@ -24,6 +27,7 @@ from attn.grading.learner.case import case, meant, refused
 from attn.grading.learner.case import verdicts as _last
 
 _hints_shown: dict[str, int] = {}
+_OWN = "__attn_own__"  # of a reference: whose place it takes
 _TRIED = "Nothing is stored: the points are for the answer in your notebook."
 
 
@@ -50,24 +54,38 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    is_own, found, beside = answer is None, None, [_TRIED]
+    names, is_own, state = frame.f_globals, answer is None, Found("")
     if is_own:
-        answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
-        entry = progress.load().get(exercise.id, {})
-        judged = entry.get("text", "") if cards.is_enabled() else None
-        found = ran.found(exercise.id, frame.f_globals, answer, judged)
-    calls = _calls(frame.f_globals)
-    unjudged, word = _unjudged(exercise, found, answer)
-    verdict = unjudged or _verdict(exercise, answer)
-    if word != ran.FIRST:
+        answer = {**names, **frame.f_locals}.get(exercise.name)
+    if fallback_of(answer) == exercise.id:
+        answer = getattr(answer, _OWN, None)
+    beside, calls = [_TRIED], _calls(names)
+    if is_own:
+        entry = progress.load() if cards.is_enabled() else {}
+        entry = entry.get(exercise.id, {})
+        state = found(exercise.id, names, answer, entry)
+        beside = [*state.beside, *_lend(state.open, names)]
+    word = state.word
+    try:
+        verdict = _verdict(exercise, answer, state)
+    except KeyboardInterrupt:
+        kind, said = CALM._replace(word="stopped"), "nothing is judged"
+        card = functools.partial(html, "calm", exercise, kind, said, None)
+        note = progress.noted(exercise.id) if is_own else None
+        show(f"· {exercise.id}  {kind.word}; {said}", card, note=note)
+        return
+    if not (state.said or verdict.passed or verdict.written):
+        word = UNFINISHED
+    if word != FIRST:
         _last.pop(exercise.id, None)
         _last[exercise.id] = verdict
-        if is_own:
-            progress.settle(exercise.id, verdict, found.text if found else "")
     if is_own:
-        beside = [*(found.beside if found else ())]
+        if word != FIRST:
+            progress.settle(exercise.id, verdict, state)
+        elif state.is_void:
+            progress.settle(exercise.id, Verdict(False, written=False))
         beside += progress.was_right(exercise.id)
-    note = progress.noted(exercise.id) if found else None
+    note = progress.noted(exercise.id) if is_own else None
     say = functools.partial(show, note=note, below=beside)
     worth = exercise.points
     head = f"{exercise.id}  {worth * verdict.passed}/{worth} points"
@@ -78,43 +96,36 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         say(f"✓ {head}", lambda: _right(exercise, is_own))
         return
     said, goes_on = verdict.message, ""
-    if word != ran.FIRST:
+    if word != FIRST:
         said, goes_on = _told(exercise.name * is_own, verdict, calls)
-    sign = "✗" if verdict.written else "·"
+    sign = "✗" if verdict.written and word != FIRST else "·"
     card = functools.partial(html, "wrong", exercise, verdict, goes_on, *calls)
     if word:
-        has_words = bool(found and found.said) or answer is None
-        is_open = word == ran.FIRST and has_words
-        if is_open:  # the points of before count
-            sign, head = "·", f"{exercise.id}  {word}"
+        is_open = word == FIRST  # the points of before count
+        head = f"{exercise.id}  {word}" if is_open else head
         kind, points = CALM._replace(word=word), None if is_open else 0
         card = functools.partial(html, "calm", exercise, kind, said, points)
     lines = [f"{sign} {head}", *wrapped(said, "  ")]
     say("\n".join(lines), card, wrong=True)
     if is_own:
-        ran.put(exercise.name, fallback(exercise), frame.f_globals)
+        _put_reference(exercise, answer, names)
 
 
-def _unjudged(
-    exercise: Exercise, found: ran.Found | None, answer: Any
-) -> tuple[Verdict | None, str]:
-    """Return why an answer is not judged, and the word of its card."""
-    if found and found.said:
-        word, said = found.word, found.said
-        judged, written = word != ran.UNJUDGED, bool(word)
-        return Verdict(False, said, written=written, judged=judged), word
-    if fallback_of(answer) == exercise.id:
-        said = (
-            f"{exercise.name} is still the reference that was put in place of "
-            "your answer: run your own cell first."
-        )
-        if last := _last.get(exercise.id):
-            said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-        return Verdict(False, said), ran.FIRST
-    if answer is None:
-        said = f"{exercise.name} is not defined: run its cell first."
-        return Verdict(False, said), ran.FIRST
-    return None, ""
+def _lend(ids: Sequence[str], names: dict[str, Any]) -> Iterator[str]:
+    """Put the reference in the place of what an answer uses; say so."""
+    for exercise in map(find, ids):
+        if not fallback_of(own := names.get(exercise.name)):
+            _put_reference(exercise, own, names)
+        yield f"{exercise.name} is not written yet: here it is the reference."
+
+
+def _put_reference(
+    exercise: Exercise, own: Any, names: dict[str, Any]
+) -> None:
+    """Let a chapter go on; the next check judges the same answer again."""
+    reference = fallback(exercise)
+    setattr(reference, _OWN, own)
+    ran.put(exercise.name, reference, names)
 
 
 def why(exercise_id: str = "") -> None:
@@ -193,11 +204,22 @@ def _tried(oracle: Oracle) -> Iterator[str]:
         yield f"no call of {and_list(exercise.forbids)}"
 
 
-def _verdict(exercise: Exercise, answer: Any) -> Verdict:
-    """Judge an answer that has the right form."""
+def _verdict(exercise: Exercise, answer: Any, state: Found) -> Verdict:
+    """Judge an answer that can be judged, and has the right form."""
+    if said := state.said:
+        judged, written = state.word != UNJUDGED, bool(state.word)
+        return Verdict(False, said, written=written, judged=judged)
     if said := misfit(exercise.name, exercise.form, answer):
         return Verdict(False, said)
-    return judge(exercise, answer, oracle=_oracle(exercise.id))
+    return judge(exercise, answer, oracle=_oracle(exercise.id), runner=_run)
+
+
+def _run(*args: Any, **options: Any) -> Outcome:
+    """Run an answer on a case; what stops the check is no result of it."""
+    outcome = run(*args, **options)
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise outcome.error
+    return outcome
 
 
 @functools.cache

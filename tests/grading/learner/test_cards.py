@@ -217,7 +217,7 @@ def test_what_a_learner_controls_is_escaped(live):
 
 def test_what_was_not_written_or_cannot_run_is_calm(live, monkeypatch):
     for source, badge in (
-        (STUB, "not started"),
+        (STUB, "not finished"),
         ("softmax = None", "run your cell first"),
         ("pass", "run your cell first"),  # the reference is in its place
     ):
