@@ -16,38 +16,21 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from attn.exercises import cells, sources
+from attn.exercises.bindings import binds, bound, deleted, used
 
-#: What is said of a stub that is as it was handed out.
-NOT_STARTED = "not started"
+#: What is said of a stub as it was handed out, and of one that has changed.
+NOT_STARTED, UNFINISHED = "not started", "not finished"
 #: What a file says of an answer that its last check refused unjudged.
 REFUSED = "its last check did not judge it: run its cell, and check it again"
+_MOST_USED = 100
 DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-#: What measures a cell, or captures what it prints. Other magics of a cell
-#: run no Python of the notebook's.
-TIMERS = re.compile(r"\A(?:[ \t]*\n|[ \t]*%%(?:time|capture)\b.*\n?)+")
 
 
 def digest(source: str) -> str:
-    """Hash a source, without its trailing blanks."""
+    """Hash a source, without its trailing blanks and a folded cell's title."""
+    source = re.sub(r"\A# @title .*\n", "", source)
     text = "\n".join(line.rstrip() for line in source.strip().splitlines())
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-
-
-def binds(name: str, source: str) -> bool:
-    """Return whether a cell's source may give a name its value."""
-    text = TIMERS.sub("", source)
-    return not text.startswith("%%") and bool(_binding(name).search(text))
-
-
-@cache
-def _binding(name: str) -> re.Pattern[str]:
-    return re.compile(
-        rf"^[ \t]*(?:(?:async\s+)?def|class)\s+{name}\b"
-        rf"|^[ \t]*{name}\s*(?::[^=\n]+)?=(?!=)"
-        rf"|^[ \t]*(?:(?:async\s+)?with|from|import)\b.*\bas\s+{name}\b"
-        rf"|^[ \t]*(?:from\b.*)?\bimport\b.*\b{name}\b",
-        re.MULTILINE,
-    )
 
 
 def defines(name: str, text: str, raised: Iterable[Any]) -> bool:
@@ -73,6 +56,8 @@ def handed_out(key: str) -> dict[str, str | None]:
     every: dict[str, str | None] = {digest(""): None}
     for cell in sources.notebook(key)["cells"]:
         every[digest("".join(cell["source"]))] = cells.exercise_id(cell)
+        for name in cells.touched(cell):
+            every[digest(cells.touching(name))] = None
     return every
 
 
@@ -93,12 +78,14 @@ class Note(NamedTuple):
         text: digest of the cell.
         refused: whether it was refused unjudged: its cell had failed.
         at: seconds since 1970; the last note counts.
+        uses: digests of the other cells that it needed.
     """
 
     exercise: str
     text: str
     refused: bool
     at: float
+    uses: Sequence[str] = ()
 
 
 def notes(outputs: Any) -> list[Note]:
@@ -109,10 +96,11 @@ def notes(outputs: Any) -> list[Note]:
         for name in ("metadata", "attn"):
             about = about.get(name) if isinstance(about, dict) else None
         if isinstance(about, dict) and "exercise" in about:
-            values = [about.get(x) for x in Note._fields]
+            *values, uses = [about.get(x) for x in Note._fields]
             kinds = str, str, bool, (int, float)
             if all(map(isinstance, values, kinds)):
-                found.append(Note(*values))
+                many = uses[:_MOST_USED] if isinstance(uses, list) else ()
+                found.append(Note(*values, uses=many))
     return found
 
 
@@ -163,39 +151,50 @@ def answer(
         default=None,
     )
     at, settled = own[-1] if own else None, ""
+    needs: Sequence[str] = ()
     marked = [n for n, x in cells.items() if last and digest(x) == last.text]
     if last and marked:
-        at = marked[-1]
+        at, needs = marked[-1], last.uses
         if at in stubs:
             settled = NOT_STARTED
         elif last.refused:
             settled = REFUSED
-    takes = re.compile(rf"^[ \t]*del\b.*\b{name}\b", re.MULTILINE)
-    every = [n for n, x in cells.items() if binds(name, x) or takes.search(x)]
+    every = [n for n, x in cells.items() if name in bound(x) | deleted(x)]
     others, end = [n for n in every if n != at], at
     if at is not None and not settled:
         stop = min((x for x in others if x > at), default=math.inf)
         texts = {n: x for n, x in cells.items() if n not in stubs and n < stop}
-        end = _end(exercise, at, texts)
+        needed = {n: x for n, x in cells.items() if digest(x) in needs}
+        end = _end(exercise, at, texts, needed)
     return Answer(at, end, others, settled)
 
 
-def _end(exercise: str, at: int, cells: Mapping[int, str]) -> int:
-    """Return the last cell below an answer that completes or helps it."""
+def _end(
+    exercise: str,
+    at: int,
+    cells: Mapping[int, str],
+    noted: Mapping[int, str],
+) -> int:
+    """Return the last cell below an answer that completes or helps it.
+
+    Of the cells that define a name that it uses, the noted ones count.
+    """
     key, _, name = exercise.partition("-")
     sets = rf"^[ \t]*(?:{name}\.\w[\w.]*\s*=(?!=)|setattr\(\s*{name}\b)"
-    used = {*re.findall(r"\w+", cells[at])} - {*sources.names(key)}
-    known = {x for n in cells if n <= at for x in DEFINED.findall(cells[n])}
-    ends = [
+    above = [x for n, x in cells.items() if n <= at]
+    known = {*sources.names(key)}.union(*map(bound, [*above, *noted.values()]))
+    needed, more = set[str](), {*used(name, cells[at])}
+    while more:
+        needed |= more
+        users = [(x, y) for x in more for y in cells.values() if binds(x, y)]
+        more = {z for x, y in users for z in used(x, y)} - needed
+    below = [
         n
         for n, x in cells.items()
         if n > at
-        and (
-            re.search(sets, x, re.MULTILINE)
-            or {*DEFINED.findall(x)} & used - known
-        )
+        and (re.search(sets, x, re.MULTILINE) or bound(x) & needed - known)
     ]
-    return max([at, *ends])
+    return max([at, *below, *noted])
 
 
 def in_notebook(parts: Sequence[Any], key: str) -> dict[str, Answer]:

@@ -12,6 +12,8 @@ import re
 from typing import Any
 
 CHECK = "check-"
+#: The tag of a cell whose figure the page makes interactive.
+TOUCH = "touch-"
 _BOX = re.compile(r"(?s)\*\*You need\*\*(.+?)\n\n.+?in about (\d+) minutes")
 
 
@@ -58,6 +60,17 @@ def box(notebook: Any) -> tuple[str, str]:
         "a chapter must have **You need** …, in about … minutes; got "
         + repr("".join(notebook["cells"][0]["source"])[:60])
     )
+
+
+def touched(cell: Any) -> list[str]:
+    """Return the names of the interactive figures that follow a cell."""
+    tags = cell["metadata"].get("tags", [])
+    return [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
+
+
+def touching(name: str) -> str:
+    """Return the code of a copy's cell that shows an interactive figure."""
+    return f'from attn.publishing import touch\n\ntouch("{name}")'
 
 
 def without_check_outputs(notebook: Any) -> Any:

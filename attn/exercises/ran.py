@@ -1,51 +1,20 @@
-"""Note what runs in this kernel, and find an exercise's answer in it."""
+"""Note what runs in this kernel: the cells, in their order."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.answers import NOT_STARTED, binds, digest
+from attn.exercises.bindings import binds
 from attn.exercises.place import place
-from attn.exercises.standing import Run, Standing
-
-#: The words for no new verdict: that of before counts, or there is none.
-FIRST, UNJUDGED = "run your cell first", "not judged"
-_NEXT = {
-    "": "",
-    FIRST: "Run your cell first, then check.",
-    UNJUDGED: "Run it again, then check.",
-}
+from attn.exercises.standing import Run, Standing, helpers_of
 
 _shell: Any = None
 _runs: list[Run] = []
 #: The runs that are going on, each with IPython's own object and, by name,
 #: the identities of the values that it began with.
 _running: list[tuple[Run, Any, dict[str, int]]] = []
-#: How many of the runs a reset took back, by the name that they defined.
-_void: dict[str, int] = {}
-
-
-class Found(NamedTuple):
-    """The state of an answer, before a check judges it.
-
-    Args:
-        text: that a verdict is about; empty if it is not known.
-        said: why there is nothing to judge; empty if there is.
-        word: ``FIRST`` or ``UNJUDGED``; empty if it is not started.
-        beside: sentences on the answer's cell, and on others with the name.
-    """
-
-    text: str
-    said: str = ""
-    word: str = ""
-    beside: Sequence[str] = ()
 
 
 def watch() -> None:
@@ -73,45 +42,18 @@ def begin(info: Any) -> None:
         _begin(info)
 
 
-def found(
-    exercise: str, namespace: dict[str, Any], value: Any, judged: str | None
-) -> Found | None:
-    """Return what a check finds; None where the namespace is no notebook's.
-
-    Args:
-        exercise: its id.
-        namespace: in which it is checked.
-        value: what its name means there.
-        judged: digest of the text whose verdict is stored; None where none is.
-    """
-    name = exercise.partition("-")[2]
-    stands = standing(name, namespace)
-    if stands is None:
-        return None
-    text, run = stands.text, stands.failed or stands.run
-    stub, word, said = sources.stub(exercise), "", ""
-    is_reference = hasattr(value, "__attn_reference__")
-    if digest(text) == digest(stub) or not text and name in _void:
-        said = f'{NOT_STARTED}. hint("{exercise}") gives a hint.'
-        return Found(stub, said)
-    if run is None and (value is None or is_reference):
-        word, said = FIRST, f"{name} has not run since the kernel started."
-    elif run and _has_changed(run):
-        word, said = FIRST, "Your cell has changed since it ran, or is gone."
-    elif said := stands.trouble:
-        word = FIRST if digest(text) == judged else UNJUDGED
-    elif value is None or is_reference and judged not in (None, digest(text)):
-        word, said = FIRST, f"{name} is not defined."
-    return Found(text, f"{said} {_NEXT[word]}".strip(), word, stands.beside)
-
-
 def standing(name: str, namespace: dict[str, Any]) -> Standing | None:
     """Return a notebook's answer; None where the namespace is of none."""
     watch()
     if _shell is None or namespace is not _shell.user_ns:
         return None
     _note_changes()
-    return Standing(name, _runs[_void.get(name, 0) :])
+    return Standing(name, _runs)
+
+
+def helpers(name: str, run: Run) -> dict[str, Standing]:
+    """Return what the value of a name uses that a run gave it."""
+    return helpers_of(name, run, _runs)
 
 
 def is_own(exercise: str) -> bool:
@@ -133,9 +75,11 @@ def current() -> Run | None:
     return _running[0][0] if _running else None
 
 
-def take_back(name: str) -> None:
-    """Let no run so far define a name."""
-    _void[name] = len(_runs)
+def begin_again(name: str, stub: str) -> None:
+    """Have the cell that runs define a name from now on by its stub."""
+    run = _runs[-1]
+    now = time.time()
+    _runs.append(Run(stub, run.cell, run.number, {name}, ended=now))
 
 
 def put(name: str, value: Any, namespace: dict[str, Any]) -> None:
@@ -144,18 +88,6 @@ def put(name: str, value: Any, namespace: dict[str, Any]) -> None:
     namespace[name] = value
     for _, _, before in _running:
         before[name] = id(value)
-
-
-def _has_changed(run: Run) -> bool:
-    """Return whether the notebook was saved after a run, without its text."""
-    known = _shell.user_ns.get("__vsc_ipynb_file__")
-    path = Path(known or os.environ.get("JPY_SESSION_NAME", ""))
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        if run.ended and path.stat().st_mtime > run.ended:
-            cells = json.loads(path.read_text("utf-8"))["cells"]
-            texts = {digest("".join(x["source"])) for x in cells}
-            return digest(run.text) not in texts
-    return False
 
 
 def _begin(info: Any) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from attn.exercises.answers import binds
+from attn.exercises.bindings import binds, used
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """One run of one cell.
 
@@ -94,7 +94,8 @@ class Standing:
         if failed:
             cell = f"Your cell [{failed.number}]"
             return (
-                f"{cell} no longer defines {name}; what is defined is older."
+                f"{cell} no longer defines {name}, and what is defined is "
+                f"older: call it {name} in that cell."
             )
         if (
             run
@@ -125,3 +126,25 @@ class Standing:
                 f"[{x.number}] {how}, [{run.number}] counts."
             )
         return said
+
+
+def helpers_of(
+    name: str, run: Run, runs: Sequence[Run]
+) -> dict[str, Standing]:
+    """Return the standing of each name that a value needs, transitively.
+
+    Args:
+        name: of the value.
+        run: that gave it.
+        runs: of all cells, in their order.
+    """
+    found: dict[str, Standing] = {}
+    todo = [(name, run)]
+    for defined, where in todo:
+        for needed in sorted(used(defined, where.text) - {*found}):
+            is_older = needed == name
+            before = runs[: runs.index(where)] if is_older else runs
+            found[needed] = stands = Standing(needed, before)
+            if stands.run:
+                todo.append((needed, stands.run))
+    return found

@@ -23,7 +23,9 @@ from attn.exercises import answers, cells, place
 #: By notebook and exercise: sign, points, worth, and what the check said.
 _scores: dict[str, dict[str, tuple[str, int, int, str]]] = {}
 #: What a learner's cell shows that depends on what was done before.
-_STATE = re.compile(r"(?m)^\s*(?:check|hint|progress|reset|start|why)\(")
+_STATE = re.compile(
+    r"(?m)^\s*(?:\w+ = )?(?:case|check|hint|progress|reset|start|why)\("
+)
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:

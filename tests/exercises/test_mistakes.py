@@ -24,6 +24,7 @@ from attn.grading.diagnosis.judge import (
     mutation_score,
     table,
 )
+from attn.grading.learner.case import FailingCase
 from tests.exercises.oracles import oracle, thinned
 from tests.grading.diagnosis.test_refusal import height
 from tests.marks import exhaustive_but
@@ -56,6 +57,8 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     for verdict in result.wrong.values():
         assert 0 < height(verdict.message) <= 14, verdict.message
         assert verdict.details
+        if every and (parts := verdict.parts) and parts.shown:
+            FailingCase(parts.evidence, parts.shown, {}).run()
     conditions = {case.condition for case in drawn.cases}
     assert {x.condition for x in result.wrong.values()} <= conditions
     listed = [x.strip() for x in exposures(result).splitlines()]
@@ -78,13 +81,13 @@ def test_there_are_enough_wrong_and_right_answers(exercise):
     assert len(exercise.equivalents) >= 3
 
 
-def test_the_stub_is_reported_as_not_written(exercise):
+def test_the_stub_is_reported_as_not_finished(exercise):
     namespace = exercise.namespace()
     exec(sources.stub(exercise.id), namespace)
     stub = namespace[exercise.name]
     verdict = judge(exercise, stub, oracle=oracle(exercise.id))
     assert not verdict.passed
-    assert "not started" in verdict.message
+    assert "not finished" in verdict.message
 
 
 def refused(exercise, answer):

@@ -12,7 +12,7 @@ from pathlib import Path
 import jupyter_client
 import nbformat
 
-from attn.exercises import cells, ran, sources
+from attn.exercises import cells, ran, saved, sources
 from attn.exercises.answers import digest
 from attn.grading.learner import cards, progress, session
 from attn.publishing import notebooks
@@ -27,6 +27,7 @@ TEXTS = {
         r"(?ms)^## (\w+)\n```python\n(.*?)\n```", _ORDERS
     )
 } | {"stub": sources.stub(EXERCISE)}
+DOES = ("run all", "restart", "revert", "save", "new kernel")
 #: By headings: orders, and the sign of the answer that stands.
 ORDERS = {
     heading: {order: sign for sign, order in re.findall(r"([✗✓·]) (.+)", part)}
@@ -52,10 +53,11 @@ class FrontEnd:
             if EXERCISE in (cells.exercise_id(cell), cells.checked_id(cell)):
                 source = "".join(cell["source"])
                 self.add(cell["id"], source, metadata=cell["metadata"])
+        self.save()
         self.kept = []
         self.manager = jupyter_client.KernelManager()
         env = {k: v for k, v in os.environ.items() if k not in cards._OFF}
-        env |= {"JPY_SESSION_NAME": str(self.path)}
+        env |= {"JPY_SESSION_NAME": str(self.path), "STOP": "1"}
         self.manager.start_kernel(cwd=str(folder), env=env)
         self.client = self.manager.blocking_client()
         self.client.start_channels()
@@ -72,7 +74,7 @@ class FrontEnd:
         for words in filter(None, order.split("; ")):
             name, _, text = words.partition(" ")
             name = {"answer": EXERCISE, "check": CHECK}.get(name, name)
-            if words in ("run all", "restart", "save", "new kernel"):
+            if words in DOES:
                 getattr(self, words.replace(" ", "_"))()
             elif name == "-":
                 del self.nb.cells[
@@ -138,6 +140,12 @@ class FrontEnd:
         """Begin as it was then; with nothing, when no number is given."""
         self.nb = copy.deepcopy(self.kept[number])
         self.ask(f"back({number})")
+        if not self.path.exists():
+            self.save()
+
+    def revert(self):
+        """Close the notebook without saving, and open it again."""
+        self.nb = notebooks.read(self.path)
 
     def save(self):
         notebooks.write(self.nb, self.path)
@@ -202,16 +210,15 @@ def keep(number, with_files=True):
         for x in FILES
         if with_files and x.exists()
     }
-    kernel = [*ran._runs], {**ran._void}, {**session._last}
+    kernel = [*ran._runs], {**session._last}
     _kept[number] = *kernel, ran._shell.user_ns.get(NAME), files
     return number
 
 
 def back(number, with_files=True):
-    ran._runs[:], void, last, value, files = _kept[number]
-    for known, before in ((ran._void, void), (session._last, last)):
-        known.clear()
-        known.update(before)
+    ran._runs[:], last, value, files = _kept[number]
+    session._last.clear()
+    session._last.update(last)
     ran._shell.user_ns.pop(NAME, None)
     if value is not None:
         ran._shell.user_ns[NAME] = value
@@ -232,15 +239,16 @@ def known():
             told.pop(x.cell, None)
             told[x.cell] = digest(x.text), x.error
     entry = progress.load().get(EXERCISE, {})
-    facts = ("attempts", "kept", "passed", "right", "answer")
+    facts = ("attempts", "kept", "passed", "right", "answer", "at")
+    file = saved.read(names)
     entry |= {x: bool(entry.get(x)) for x in facts}
     return (
         [x and (x.cell, digest(x.text)) for x in answer],
         [*told.items()],
-        NAME in ran._void,
         value is None,
+        getattr(value, session._OWN, value) is None,
         hasattr(value, "__attn_reference__"),
         entry,
-        any(x and ran._has_changed(x) for x in answer),
+        [x and (file.has_lost(x), file.lacks(x)) for x in answer],
         EXERCISE in session._last,
     )

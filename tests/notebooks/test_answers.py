@@ -14,7 +14,7 @@ from attn.grading.classroom.submissions import Submission
 from attn.grading.learner import progress
 from attn.grading.learner.start_page import StartPage
 from attn.grading.sandbox import isolation
-from tests.notebooks.front_end import EXERCISE, ORDERS, FrontEnd
+from tests.notebooks.front_end import CHECK, EXERCISE, ORDERS, FrontEnd
 from tests.notebooks.learners import pytest_nbval
 
 EVENTS = {
@@ -78,7 +78,8 @@ class Readers:
         # No verdict: that of before stands, and of a text that is there.
         waits = "run your cell first" in said
         texts = [answers.digest(x.source) for x in cells]
-        is_known = not waits or row.entry.get("text") in texts
+        is_known = row.entry.get("text") in texts
+        assert is_known or waits or "Not saved yet" in said, (order, said)
         assert waits or said[0] == row.sign, (order, said)
         self.claims[order] = name, row.sign if is_known else "", said
 
@@ -163,5 +164,10 @@ def test_what_stood_before_is_kept_and_a_second_cell_is_named(readers):
     assert "causal is in two cells" in said and "[6] counts" in said
     [kept] = folder.glob("kept answers/mask-causal-*.py")
     assert f"that answer is in kept answers/{kept.name}" in said
+    [card] = front.cell(CHECK).outputs
+    assert f'href="kept%20answers/{kept.name}"' in card["data"]["text/html"]
     assert "raise NotImplementedError" not in kept.read_text()
     assert "(right on 2" in stored(folder).last
+    front.begins()
+    front.does("answer = right; answer = renamed")
+    assert "call it causal in" in " ".join(front.said().split())

@@ -93,10 +93,10 @@ def test_a_wrong_chapter_scores_the_same_without_prefork(tmp_path):
 SHOWING = """from attn.grading import goal
 goal("loss", 1.5, at_most=1.9)
 goal("no future", False)"""
-DONE = """from attn.grading import check, hint, why
+DONE = """from attn.grading import check, hint
 hint("mask-causal")
 check("mask-padding", lambda *inputs: None)
-why()"""
+c = case()  # which a check brings along"""
 
 
 def test_saved_cards_change_neither_the_score_nor_what_is_compared(

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
-from attn.grading.checks.clock import Clock
+from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.effects import (
     Generators,
     Library,
@@ -204,6 +204,8 @@ def _learners_line(error: BaseException) -> tuple[str, Shapes]:
             continue
         if text := linecache.getline(file, number, frame.f_globals).strip():
             line, names = text, frame.f_locals
+    if isinstance(error, OutOfTime):
+        names = {}  # where it was stopped is chance
     named = {word: names.get(word) for word in re.findall(r"\w+", line)}
     tensors = {n: x for n, x in named.items() if isinstance(x, Tensor)}
     return line, {n: tuple(x.shape) for n, x in tensors.items()}

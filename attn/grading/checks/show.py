@@ -162,8 +162,8 @@ def beside(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
     place = f", at {lead}" if lead else ""
     left, right = (
         [name + place]
-        + np.array2string(
-            x[tuple(lead)].numpy(), 37, 3, True, threshold=99
+        + np.array2string(  # a list: NumPy has no bfloat16
+            np.array(x[tuple(lead)].tolist()), 37, 3, True, threshold=99
         ).splitlines()
         for name, x in (("got", got), ("expected", expected))
     )

@@ -100,7 +100,7 @@ def _same_seed(
     if differs:
         raise ValueError(
             f"{out} holds a batch with other options: {'; '.join(differs)}. "
-            "Resume it with its own, or name another folder with --out"
+            f"Resume it with its own, or add --out {out.name}-2 for this one"
         )
     return own
 

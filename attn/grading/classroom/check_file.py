@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from attn.exercises.wrapping import wrapped
@@ -15,8 +15,7 @@ from attn.grading.sandbox import isolation
 def check(path: Path, ids: Sequence[str] = ()) -> int:
     """Print the verdict of each exercise in a file; store nothing.
 
-    A right answer is a line on stdout, a wrong one a few lines on stderr; the
-    last line is the total.
+    A right answer is a line, a wrong one a few; the last line is the total.
 
     Args:
         path: of a notebook or a Python file, of one chapter.
@@ -47,12 +46,7 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
     marks = [x for x in row.marks if not ids or x.exercise in names]
     for x in marks:
         first = f"{x.sign} {x.exercise}  {x.points}/{x.max_points} points"
-        lines = wrapped(x.message, "  ")
-        place = sys.stdout if x.passed else sys.stderr
-        print(first, *lines, sep="\n", file=place, flush=True)
-    earned, worth = (
-        sum(x.points for x in marks),
-        sum(x.max_points for x in marks),
-    )
-    print(f"total  {earned}/{worth} points")
+        print(first, *wrapped(x.message, "  "), sep="\n")
+    total = replace(row, marks=tuple(marks))
+    print(f"total  {total.points}/{total.max_points} points")
     return int(not all(x.passed for x in marks))

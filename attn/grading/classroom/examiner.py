@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import re
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from attn.exercises import sources
-from attn.exercises.cells import checked_id, exercise_id
-from attn.exercises.spec import Exercise, chapter, find
+from attn.exercises.given import given_names, given_text, words
+from attn.exercises.spec import Exercise, find
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome
 from attn.grading.classroom.notebook_run import Graded, NotebookRun
-from attn.grading.classroom.plan import Plan, python_of
+from attn.grading.classroom.plan import Plan
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.sandbox import Sandbox
@@ -76,10 +73,10 @@ class Examiner(ExitStack):
         for name, (status, verdict) in run.judged().items():
             earned = points[name] if verdict.passed else 0
             told = verdict.message, verdict.details, verdict.mistake
-            notes = plan.notes.get(name, ())
+            notes, code = plan.notes.get(name, ()), plan.code.get(name, "")
             if status in ("wrong", "out of time", "died"):
-                notes += run.notes()  # the reason may be in another cell
-            code = plan.code.get(name, "")
+                # The reason may be in another cell.
+                notes += run.notes(words(f"{code}\n{verdict.message}"))
             marks.append(
                 Mark(name, earned, points[name], status, *told, notes, code)
             )
@@ -95,7 +92,7 @@ class Examiner(ExitStack):
 
     def _start(self, plan: Plan) -> Session:
         """Start the process of a notebook, with what its chapter gives."""
-        key, used = plan.key, _words("\n".join(x.text for x in plan.own))
+        key, used = plan.key, words("\n".join(x.text for x in plan.own))
         known = used | {f"chapter:{key}"}
         slow = [x for x, words in _SLOW.items() if known & {*words.split()}]
         session = self.sandbox().start_session(self._memory, slow)
@@ -142,58 +139,6 @@ def _status(error: BaseException | None) -> Status:
         return "died" if isinstance(error, Died) else "out of time"
     if isinstance(error, Forbidden):
         return "refused"
-    return "not written" if isinstance(error, NotImplementedError) else "wrong"
-
-
-# --- What a chapter gives its notebooks --------------------------------------
-
-
-def given_names(key: str) -> dict[str, Any]:
-    """Return the names that a chapter's tasks give, and their values."""
-    own = {x.name for x in chapter(key)}
-    every = [x.usual() for x in chapter(key)]
-    return {k: v for usual in every for k, v in usual.items() if k not in own}
-
-
-def given_text(key: str, used: set[str]) -> str:
-    """Return what a chapter defines that a notebook with these names uses."""
-    needed, before = used | {"Callable", "Iterable"}, 0  # of its answers
-    while len(needed) > before:
-        before = len(needed)
-        chosen = [x for x in _statements(key) if x[0] & needed]
-        needed = needed.union(*(words for _, words, _ in chosen))
-    return "\n".join(dict.fromkeys(text for _, _, text in chosen))
-
-
-@cache
-def _statements(key: str) -> list[tuple[set[str], set[str], str]]:
-    """Return what a chapter's own cells define: names, words, and text."""
-    exercises, found = {*sources.names(key)}, []
-    for cell in sources.notebook(key)["cells"]:
-        is_exercise = exercise_id(cell) or checked_id(cell)
-        if cell["cell_type"] != "code" or is_exercise:
-            continue
-        for node in python_of("".join(cell["source"]))[1]:
-            if binds := _bound(node) - exercises:
-                text = ast.unparse(node)
-                found.append((binds, _words(text), text))
-    return found
-
-
-def _words(text: str) -> set[str]:
-    """Return the names that may occur in a text."""
-    return {*re.findall(r"[^\W\d]\w*", text)}
-
-
-def _bound(node: ast.stmt) -> set[str]:
-    """Return the names that an import, a definition or a constant binds."""
-    match node:
-        case ast.Import() | ast.ImportFrom():
-            return {x.asname or x.name.partition(".")[0] for x in node.names}
-        case ast.FunctionDef() | ast.ClassDef():
-            return {node.name}
-        case ast.Assign():
-            with suppress(ValueError, TypeError):
-                ast.literal_eval(node.value)
-                return {x.id for x in node.targets if isinstance(x, ast.Name)}
-    return set()
+    if isinstance(error, NotImplementedError):
+        return "not finished"
+    return "wrong"

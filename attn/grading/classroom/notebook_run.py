@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from attn.exercises import answers, sources
+from attn.exercises.bindings import bound
 from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.classroom.plan import Judge, Own, Plan, Step, python_of
 from attn.grading.classroom.result import Status
@@ -73,12 +74,13 @@ class NotebookRun:
         died: Graded = "died", Verdict(False, self._why)
         return {x: graded.get(x, died) for x in names}
 
-    def notes(self) -> tuple[str, ...]:
-        """Say which of the learner's cells did not run to their ends."""
+    def notes(self, used: set[str]) -> tuple[str, ...]:
+        """Say which cells that an answer may need did not run to the end."""
         texts = [
             _said(f"cell {own.number}", note)
             for own, notes in self._raised.items()
             for note in notes
+            if note.kind in _ENDED or used & bound(own.text)
         ]
         return tuple(dict.fromkeys(texts))[:_MOST_NOTES]
 

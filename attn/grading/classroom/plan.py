@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 
-from attn.exercises import APPENDICES, CHAPTERS, answers
+from attn.exercises import APPENDICES, CHAPTERS, answers, bindings
 from attn.exercises.place import points as points
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.classroom import reading
@@ -167,7 +167,7 @@ def _steps(
 def _parts(number: int, cell: Cell, key: str, is_own: bool) -> Iterator[Step]:
     """Cut a cell at its checks; of one that was handed out, keep these."""
     # What measures a cell, or captures what it prints, hides its errors.
-    source = answers.TIMERS.sub("", cell.source)
+    source = bindings.TIMERS.sub("", cell.source)
     lines, start = source.split("\n"), 0
     calls = [_CHECK.fullmatch(x) for x in lines]
     checks = {n: x["id"] for n, x in enumerate(calls) if x}

@@ -18,13 +18,16 @@ Status = Literal[
     "passed",  # right
     "wrong",  # it ran, and a result differs
     "refused",  # it calls what the task forbids, or the book
-    "not written",  # the stub, or nothing that runs
+    "not written",  # the stub
+    "not finished",  # it still raises a stub's NotImplementedError
     "missing",  # nothing in the notebook defines it
     "out of time",  # it was stopped by the clock
     "died",  # its process ended, or ran out of memory
 ]
 #: What learners read of each.
-_SIGNS = {"passed": "✓", "not written": "·", "missing": "·"}
+_SIGNS = {"passed": "✓", "missing": "·"} | dict.fromkeys(
+    ("not written", "not finished"), "·"
+)
 _WORDS = {
     "passed": "right",
     "wrong": "not right yet",
@@ -97,7 +100,7 @@ class Mark:
         lines = [x.strip() for x in self.message.strip().splitlines()]
         wrong = [x for x in lines if x and not x.startswith("right so far: ")]
         first = self.mistake or next(iter([*wrong, *lines, self.word]))
-        plain = ("passed", "wrong", "not written")
+        plain = ("passed", "wrong", "not written", "not finished")
         return first if self.status in plain else f"{self.status}: {first}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attn.exercises.answers import NOT_STARTED
+from attn.exercises.answers import UNFINISHED
 from attn.exercises.kill_rate import kill_rate, names_of
 from attn.exercises.mistakes import Mistake
 from attn.exercises.solution import solution
@@ -84,7 +84,7 @@ def judge(
             return _flawed(flaw) if flaw else Verdict(True)
         condition = wrong[0].case.condition
         if isinstance(wrong[0].outcome.error, NotImplementedError):
-            stub = f"{NOT_STARTED}: it still raises NotImplementedError."
+            stub = f"{UNFINISHED}: `raise NotImplementedError` is still there."
             message = f'{stub} hint("{exercise.id}") gives a hint.'
             return Verdict(False, message, condition=condition, written=False)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)

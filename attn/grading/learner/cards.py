@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,11 +20,10 @@ from torch import Tensor
 from attn.exercises.answers import NOT_STARTED, Note
 from attn.exercises.markdown import pages
 from attn.exercises.place import place
+from attn.exercises.wrapping import wrapped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-GOES_ON = "The chapter goes on with the reference."
 
 _OFF = (
     "ATTN_NO_PROGRESS",
@@ -69,6 +68,7 @@ def show(
     mime: str = "text/html",
     wrong: bool = False,
     note: Note | None = None,
+    below: Sequence[str] = (),
 ) -> None:
     """Show a card in a notebook; print its text elsewhere.
 
@@ -78,7 +78,9 @@ def show(
         mime: the type of the card.
         wrong: whether the text goes to stderr, and not to stdout.
         note: of the answer that a check spoke of, for whoever reads the file.
+        below: sentences below the card.
     """
+    text = "\n".join([text, *(y for x in below for y in wrapped(x, "  "))])
     if not is_live():
         print(text, file=sys.stderr if wrong else sys.stdout)
         return
@@ -87,7 +89,7 @@ def show(
     about: dict[str, Any] = {} if note is None else note._asdict()
     # For whatever compares outputs.
     about["stream"] = "stderr" if wrong else "stdout"
-    data = {"text/plain": text, mime: rich()}
+    data = {"text/plain": text, mime: rich() + html("notes", below)}
     display(data, metadata={"attn": about}, raw=True)
 
 
@@ -154,7 +156,6 @@ def templates() -> Environment:
         environment.bytecode_cache = FileSystemBytecodeCache()
     environment.globals |= {
         "CALM": CALM,
-        "GOES_ON": GOES_ON,
         "RIGHT": RIGHT,
         "WRONG": WRONG,
         "in_colab": lambda: "google.colab" in sys.modules,

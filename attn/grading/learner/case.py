@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from attn.exercises import place
 from attn.exercises.call import call_of
 from attn.exercises.literal import describe
 from attn.exercises.spec import Exercise, find
@@ -19,6 +20,7 @@ from attn.grading.checks.result import copied
 from attn.grading.checks.run import earlier_results, run
 from attn.grading.checks.show import beside
 from attn.grading.diagnosis.judge import Verdict
+from attn.grading.learner import progress
 from attn.profiling.compat import language_kept_patched
 
 verdicts: dict[str, Verdict] = {}
@@ -28,11 +30,16 @@ verdicts: dict[str, Verdict] = {}
 def meant(exercise_id: Any, function: str) -> Exercise | None:
     """Return the exercise that a call is about; print a line if it is none.
 
-    Without an id it is the one that was refused last, or else checked last.
+    Without an id it is the one that was refused last, else the one checked
+    last, else the first open one of the notebook's chapter.
     """
-    wrong = [name for name, x in verdicts.items() if not x.passed]
-    if exercise_id == "" and verdicts and function != "check":
-        return find((wrong or [*verdicts])[-1])
+    if exercise_id == "" and function != "check":
+        wrong = [name for name, x in verdicts.items() if not x.passed]
+        if known := wrong or [*verdicts]:
+            return find(known[-1])
+        if key := place.here():
+            own = progress.ChapterProgress(key, progress.load())
+            exercise_id = (own.after() or own.rows[0]).id
     try:
         return find(exercise_id)
     except ValueError as error:
@@ -42,16 +49,13 @@ def meant(exercise_id: Any, function: str) -> Exercise | None:
 
 def refused(exercise_id: Any, function: str) -> Exercise | None:
     """Return the exercise whose wrong answer is meant; or say what is."""
-    if not (exercise_id or verdicts):
-        print("Nothing has been checked yet: check comes first.")
-        return None
     if not (exercise := meant(exercise_id, function)):
         return None
     verdict = verdicts.get(exercise.id)
     if verdict and not verdict.passed:
         return exercise
-    state = f'has not been checked: check("{exercise.id}") comes first'
-    print(f"{exercise.id} {'is right' if verdict else state}.")
+    state = "is right" if verdict else "has not been checked: check it first"
+    print(*wrapped(f"{place.named(exercise.id)} {state}."), sep="\n")
     return None
 
 
@@ -59,8 +63,7 @@ def case(exercise_id: str = "") -> FailingCase | NoCase:
     """Return the failing case of the last wrong answer, to look into.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
 
     Returns:
         The case. Its attributes are the arguments by the task's names,
@@ -71,7 +74,7 @@ def case(exercise_id: str = "") -> FailingCase | NoCase:
     parts = verdicts[exercise.id].parts
     if not parts or not parts.shown or not parts.evidence:
         first, *_ = verdicts[exercise.id].message.splitlines()
-        print(f"{exercise.id} has no case to show: {first}")
+        print(f"{place.named(exercise.id)} has no case: {first}")
         return NoCase()
     names = sys._getframe(1).f_globals
     return FailingCase(parts.evidence, parts.shown, names)
@@ -86,6 +89,8 @@ class NoCase:
     def run(self, answer: Any = None) -> None:
         """Run nothing."""
 
+    _ipython_display_ = run  # without an empty Out[7]
+
 
 class FailingCase:
     """A case in which an answer is wrong.
@@ -97,10 +102,15 @@ class FailingCase:
 
     Attributes:
         args, kwargs: the arguments, in copies; each is an attribute by its
-            name in the task, too.
+            name in the task, too, and these alone are what ``vars`` gives.
         grid: of a kernel.
         expected: the right result.
     """
+
+    __slots__ = (
+        *("__dict__", "_call", "_evidence", "_known", "_shown"),
+        *("args", "expected", "grid", "kwargs", "use"),
+    )
 
     def __init__(
         self, evidence: Evidence, shown: Failure, names: dict[str, Any]

@@ -23,6 +23,7 @@ from attn.exercises.wrapping import wrapped
 from attn.grading.learner import cards
 
 if TYPE_CHECKING:
+    from attn.exercises.finding import Found
     from attn.grading.diagnosis.judge import Verdict
 
 Entries = dict[str, dict[str, Any]]
@@ -71,17 +72,20 @@ def update(exercise_id: str, **entry: Any) -> None:
         write(_file(), text)
 
 
-def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
-    """Store the verdict of the answer that counts.
+def settle(
+    exercise_id: str, verdict: Verdict, found: Found | None = None
+) -> None:
+    """Store the verdict of the answer that counts, if it was found.
 
     What is not judged, or not written, is no attempt. A right answer that
-    no longer counts is kept as a file. The text is that of the answer's
-    cell; it is empty if it is not known.
+    no longer counts is kept as a file.
     """
     if not cards.is_enabled():
         return
     before = load().get(exercise_id, {})
+    text, uses = (found.text, found.uses) if found else ("", {})
     entry: dict[str, Any] = {"text": digest(text) if text else ""}
+    entry |= {"uses": uses, "at": time.time()}
     is_new = not text or before.get("text") != entry["text"]
     is_attempt = is_new and verdict.written and verdict.judged
     entry["attempts"] = before.get("attempts", 0) + is_attempt
@@ -100,12 +104,13 @@ def settle(exercise_id: str, verdict: Verdict, text: str = "") -> None:
 
 
 def was_right(exercise_id: str) -> list[str]:
-    """Return a sentence on a right answer that no longer counts."""
+    """Return a sentence on a right answer that no longer counts; its path."""
     entry = load().get(exercise_id, {})
     if not entry.get("right"):
         return []
-    at = f": that answer is in {entry['kept']}" if entry["kept"] else ""
-    return [f"It was right on {entry['right']}{at}."]
+    end = ": that answer is in" if entry["kept"] else "."
+    said = f"It was right on {entry['right']}{end}"
+    return [said, entry["kept"]] if entry["kept"] else [said]
 
 
 def noted(exercise_id: str) -> Note | None:
@@ -113,7 +118,10 @@ def noted(exercise_id: str) -> Note | None:
     entry = load().get(exercise_id, {})
     if not entry.get("text"):
         return None
-    return Note(exercise_id, entry["text"], entry["refused"], time.time())
+    uses = [*entry.get("uses", {}).values()]
+    return Note(
+        exercise_id, entry["text"], entry["refused"], time.time(), uses
+    )
 
 
 @dataclass(frozen=True)
@@ -197,9 +205,9 @@ class ChapterProgress(Points):
             for name, points in worth.items()
         ]
 
-    def after(self, name: str) -> Row | None:
+    def after(self, name: str = "") -> Row | None:
         """Return the next open exercise; after the last comes the first."""
-        at = [row.id for row in self.rows].index(name)
+        at = [row.id for row in self.rows].index(name) if name else 0
         rows = self.rows[at:] + self.rows[:at]
         return next((row for row in rows if not row.is_done), None)
 
@@ -217,17 +225,19 @@ class Progress(Points):
     def __init__(self, entries: Entries) -> None:
         self.chapters = [ChapterProgress(key, entries) for key in CHAPTERS]
         self.rows = [row for x in self.chapters for row in x.rows]
+        self._own = CHAPTERS.get(place.here())
 
     @property
     def next(self) -> Row | None:
-        """Return the first open exercise, in a chapter begun if there is one.
+        """Return the first open exercise: of the notebook's own chapter.
 
-        Whoever begins with chapter 7 is not sent back to chapter 2.
+        Else of one begun: whoever begins with 7 is not sent back to 2.
         """
         still = [row for row in self.rows if not row.is_done]
         begun = {row.stem for row in self.rows if row.sign != "·"}
         inside = [row for row in still if row.stem in begun]
-        return next(iter(inside or still), None)
+        own = [row for row in still if row.stem == self._own]
+        return next(iter(own or inside or still), None)
 
     @property
     def here(self) -> ChapterProgress | None:

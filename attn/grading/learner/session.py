@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attn.exercises import ran, sources
-from attn.exercises.answers import Note
+from attn.exercises.answers import UNFINISHED
+from attn.exercises.finding import FIRST, UNJUDGED, Found, found
 from attn.exercises.kernel import misfit
 from attn.exercises.literal import and_list, dtype_name
+from attn.exercises.place import named
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.exercises.wrapping import wrapped
 from attn.grading.checks.failures import fallback, fallback_of, one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
-from attn.grading.learner.cards import CALM, html, show
+from attn.grading.learner.cards import CALM, RIGHT, WRONG, html, show
 from attn.grading.learner.case import case, meant, refused
 from attn.grading.learner.case import verdicts as _last
 
 _hints_shown: dict[str, int] = {}
+_OWN = "__attn_own__"  # of a reference: whose place it takes
 _TRIED = "Nothing is stored: the points are for the answer in your notebook."
 
 
@@ -50,127 +54,129 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         )
         return
     frame = sys._getframe(1)
-    is_own, found, beside = answer is None, None, [_TRIED]
+    names, is_own, state = frame.f_globals, answer is None, Found("")
     if is_own:
-        answer = {**frame.f_globals, **frame.f_locals}.get(exercise.name)
-        entry = progress.load().get(exercise.id, {})
-        judged = entry.get("text", "") if cards.is_enabled() else None
-        found = ran.found(exercise.id, frame.f_globals, answer, judged)
-    unjudged, word = _unjudged(exercise, found, answer)
-    verdict = unjudged or _verdict(exercise, answer)
-    if word != ran.FIRST:
+        answer = {**names, **frame.f_locals}.get(exercise.name)
+    if fallback_of(answer) == exercise.id:
+        answer = getattr(answer, _OWN, None)
+    beside, calls = [_TRIED], _calls(names)
+    if is_own:
+        entry = progress.load() if cards.is_enabled() else {}
+        entry = entry.get(exercise.id, {})
+        state = found(exercise.id, names, answer, entry)
+        beside = [*state.beside, *_lend(state.open, names)]
+    word = state.word
+    try:
+        verdict = _verdict(exercise, answer, state)
+    except KeyboardInterrupt:
+        kind, said = CALM._replace(word="stopped"), "nothing is judged"
+        card = functools.partial(html, "calm", exercise, kind, said, None)
+        note = progress.noted(exercise.id) if is_own else None
+        show(f"· {exercise.id}  {kind.word}; {said}", card, note=note)
+        return
+    if not (state.said or verdict.passed or verdict.written):
+        word = UNFINISHED
+    if word != FIRST:
         _last.pop(exercise.id, None)
         _last[exercise.id] = verdict
-        if is_own:
-            progress.settle(exercise.id, verdict, found.text if found else "")
     if is_own:
-        beside = [*(found.beside if found else ())]
+        if word != FIRST:
+            progress.settle(exercise.id, verdict, state)
+        elif state.is_void:
+            progress.settle(exercise.id, Verdict(False, written=False))
         beside += progress.was_right(exercise.id)
-    note = progress.noted(exercise.id) if found else None
+    note = progress.noted(exercise.id) if is_own else None
+    say = functools.partial(show, note=note, below=beside)
+    worth = exercise.points
+    head = f"{exercise.id}  {worth * verdict.passed}/{worth} points"
+    if not is_own:
+        kind = RIGHT if verdict.passed else WRONG
+        head = f"{exercise.id}  {kind.word}, not stored"
     if verdict.passed:
-        text = f"✓ {exercise.id}  {exercise.points}/{exercise.points} points"
-        _show(text, lambda: _right(exercise), beside, note)
+        say(f"✓ {head}", lambda: _right(exercise, is_own))
         return
-    said, calls = verdict.message, list[str]()
-    if word != ran.FIRST:
-        said, calls = _told(verdict, frame.f_globals)
-    sign = "✗" if verdict.written else "·"
-    head = f"{exercise.id}  0/{exercise.points} points"
-    card = functools.partial(html, "wrong", exercise, verdict, *calls)
+    said, goes_on = verdict.message, ""
+    if word != FIRST:
+        said, goes_on = _told(exercise.name * is_own, verdict, calls)
+    sign = "✗" if verdict.written and word != FIRST else "·"
+    card = functools.partial(html, "wrong", exercise, verdict, goes_on, *calls)
     if word:
-        has_words = bool(found and found.said) or answer is None
-        is_open = word == ran.FIRST and has_words
-        if is_open:  # the points of before count
-            sign, head = "·", f"{exercise.id}  {word}"
+        is_open = word == FIRST  # the points of before count
+        head = f"{exercise.id}  {word}" if is_open else head
         kind, points = CALM._replace(word=word), None if is_open else 0
         card = functools.partial(html, "calm", exercise, kind, said, points)
     lines = [f"{sign} {head}", *wrapped(said, "  ")]
-    _show("\n".join(lines), card, beside, note, wrong=True)
+    say("\n".join(lines), card, wrong=True)
     if is_own:
-        ran.put(exercise.name, fallback(exercise), frame.f_globals)
+        _put_reference(exercise, answer, names)
 
 
-def _unjudged(
-    exercise: Exercise, found: ran.Found | None, answer: Any
-) -> tuple[Verdict | None, str]:
-    """Return why an answer is not judged, and the word of its card."""
-    if found and found.said:
-        word, said = found.word, found.said
-        judged, written = word != ran.UNJUDGED, bool(word)
-        return Verdict(False, said, written=written, judged=judged), word
-    if fallback_of(answer) == exercise.id:
-        said = (
-            f"{exercise.name} is still the reference that was put in place of "
-            "your answer: run your own cell first."
-        )
-        if last := _last.get(exercise.id):
-            said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-        return Verdict(False, said), ran.FIRST
-    if answer is None:
-        said = f"{exercise.name} is not defined: run its cell first."
-        return Verdict(False, said), ran.FIRST
-    return None, ""
+def _lend(ids: Sequence[str], names: dict[str, Any]) -> Iterator[str]:
+    """Put the reference in the place of what an answer uses; say so."""
+    for exercise in map(find, ids):
+        if not fallback_of(own := names.get(exercise.name)):
+            _put_reference(exercise, own, names)
+        yield f"{exercise.name} is not written yet: here it is the reference."
+
+
+def _put_reference(
+    exercise: Exercise, own: Any, names: dict[str, Any]
+) -> None:
+    """Let a chapter go on; the next check judges the same answer again."""
+    reference = fallback(exercise)
+    setattr(reference, _OWN, own)
+    ran.put(exercise.name, reference, names)
 
 
 def why(exercise_id: str = "") -> None:
     """Show all that is known of the last wrong answer.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
     """
     if not (exercise := refused(exercise_id, "why")):
         return
     verdict = _last[exercise.id]
     lines = wrapped(verdict.details or verdict.message, "  ")
     show(
-        "\n".join([f"✗ {exercise.id}", *lines]),
-        lambda: html("wrong", exercise, verdict, is_open=True),
+        "\n".join([f"✗ {named(exercise.id)}", *lines]),
+        lambda: html("wrong", exercise, verdict, "", is_open=True),
     )
 
 
-def _told(verdict: Verdict, names: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return a refusal in text, and how ``why`` and ``case`` are called.
-
-    They are in the learner's namespace, unless it has others of that name.
-    """
+def _calls(names: dict[str, Any]) -> list[str]:
+    """Put ``why`` and ``case`` where there are none; return their names."""
     calls = []
     for function in (why, case):
         name = function.__name__
         own = names.setdefault(name, function)
         is_ours = getattr(own, "__module__", "").startswith("attn.grading")
         calls.append(name if is_ours else f"attn.grading.{name}")
-    message, end = verdict.message, cards.GOES_ON
+    return calls
+
+
+def _told(name: str, verdict: Verdict, calls: list[str]) -> tuple[str, str]:
+    """Return a refusal in text, and what a name means after it, if given."""
+    message, goes_on, more = verdict.message, "", ""
+    yours = "; your cell, run again, brings yours back" * verdict.written
     if verdict.details:
-        end += f" More: {calls[0]}()"
+        more = f"More: {calls[0]}()"
     if verdict.parts and (call := verdict.parts.call):
         message = message.removesuffix(call)
-        end += f". {calls[1]}() has this call:\n{call}"
-    return f"{message.rstrip()}\n{end}", calls
+        more += f". {calls[1]}() has this call:\n{call}"
+        yours = f"; yours is `{calls[1]}().yours()`"
+    if name:
+        book = f"From here on `{name}` is the book's"
+        goes_on = f"{book}, so that the chapter goes on{yours}. "
+    return f"{message.rstrip()}\n{goes_on}{more}".rstrip(), goes_on
 
 
-def _show(
-    text: str,
-    card: Callable[[], str],
-    beside: Sequence[str],
-    note: Note | None,
-    wrong: bool = False,
-) -> None:
-    """Show a check's card, and sentences below it."""
-    lines = [y for x in beside for y in wrapped(x, "  ")]
-    show(
-        "\n".join([text, *lines]),
-        lambda: card() + html("notes", beside),
-        wrong=wrong,
-        note=note,
-    )
-
-
-def _right(exercise: Exercise) -> str:
+def _right(exercise: Exercise, is_stored: bool = True) -> str:
     """Return the card of a right answer: what was tried, and what is next."""
     key = exercise.id.partition("-")[0]
     chapter = progress.ChapterProgress(key, progress.load())
-    return html("right", exercise, _tried(_oracle(exercise.id)), chapter)
+    tried = _tried(_oracle(exercise.id))
+    return html("right", exercise, tried, chapter, is_stored)
 
 
 def _tried(oracle: Oracle) -> Iterator[str]:
@@ -198,15 +204,22 @@ def _tried(oracle: Oracle) -> Iterator[str]:
         yield f"no call of {and_list(exercise.forbids)}"
 
 
-def _verdict(exercise: Exercise, answer: Any) -> Verdict:
-    """Judge an answer that has the right form."""
-    name = exercise.name
-    if not callable(answer):
-        what = type(answer).__name__
-        return Verdict(False, f"{name} is a {what}, not a function")
-    if said := misfit(name, exercise.form, answer):
+def _verdict(exercise: Exercise, answer: Any, state: Found) -> Verdict:
+    """Judge an answer that can be judged, and has the right form."""
+    if said := state.said:
+        judged, written = state.word != UNJUDGED, bool(state.word)
+        return Verdict(False, said, written=written, judged=judged)
+    if said := misfit(exercise.name, exercise.form, answer):
         return Verdict(False, said)
-    return judge(exercise, answer, oracle=_oracle(exercise.id))
+    return judge(exercise, answer, oracle=_oracle(exercise.id), runner=_run)
+
+
+def _run(*args: Any, **options: Any) -> Outcome:
+    """Run an answer on a case; what stops the check is no result of it."""
+    outcome = run(*args, **options)
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise outcome.error
+    return outcome
 
 
 @functools.cache
@@ -220,8 +233,7 @@ def hint(exercise_id: str = "") -> None:
     """Show the next hint; each call shows one more.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last, or else checked last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
     """
     if not (exercise := meant(exercise_id, "hint")):
         return
@@ -231,7 +243,7 @@ def hint(exercise_id: str = "") -> None:
     shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
     _hints_shown[exercise_id] = shown
     progress.update(exercise_id, hints=shown)
-    lines = [
+    lines = [named(exercise_id)] + [
         f"Hint {number} of {len(texts)}: {text}"
         for number, text in enumerate(texts[:shown], 1)
     ]
@@ -248,12 +260,10 @@ def solution(exercise_id: str = "") -> None:
     """Show the book's solution. Your own answer is not touched.
 
     Args:
-        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
-            exercise that was refused last, or else checked last.
+        exercise_id: ``"sdp-softmax"``; without it, the one refused last.
     """
     if not (exercise := meant(exercise_id, "solution")):
         return
-    exercise_id = exercise.id
-    progress.update(exercise_id, solution_seen=True)
-    text = sources.solution(exercise_id)
+    progress.update(exercise.id, solution_seen=True)
+    text = f"# {named(exercise.id)}\n{sources.solution(exercise.id)}"
     show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")

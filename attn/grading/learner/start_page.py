@@ -35,7 +35,7 @@ Everything works offline. Notes of your own are safe on this page: add cells \
 below."""
 #: Not folded: a click would open it, and nothing would close it again.
 _CODE = """\
-from attn.grading import start; start()  # Shift+Enter: bring it up to date"""
+from attn.grading import start; start()  # Ctrl+Enter: bring it up to date"""
 #: The colours of the drawings: of the light theme, then of the dark one.
 _COLOURS = re.compile(r"(?ms)^html[^{]*\{(.*?)\}")
 _WORDS = re.compile(r"(?s)<text.*?</text>")

@@ -6,7 +6,13 @@ import re
 from typing import Any
 
 from attn.exercises import APPENDICES, CHAPTERS, first_cell, sources
-from attn.exercises.cells import exercise_id, without_check_outputs
+from attn.exercises.cells import (
+    TOUCH,
+    exercise_id,
+    touched,
+    touching,
+    without_check_outputs,
+)
 from attn.publishing.museum import with_index
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
@@ -22,8 +28,6 @@ from attn.publishing.touch_figures import touch
 Cell = dict[str, Any]
 WHOLE = {"hide-cell", "remove-cell"}
 FOLDED = WHOLE | {"hide-input", "remove-input"}
-#: The tag of a cell whose figure the page makes interactive.
-TOUCH = "touch-"
 
 
 def copy_of(pristine: Any, *, set_up: bool, repository: str = "") -> Any:
@@ -57,9 +61,7 @@ def copy_of(pristine: Any, *, set_up: bool, repository: str = "") -> Any:
             if name := exercise_id(cell):
                 cells[-1]["source"] += f"\n\n*{sources.effort(name)}*"
             cells += _code(cell)
-        for tag in _tags(cell):
-            if tag.startswith(TOUCH):
-                cells.append(_interactive(tag.removeprefix(TOUCH)))
+        cells += map(_interactive, touched(cell))
     return {**copy, "cells": [*cells, _way_on(here)]}
 
 
@@ -162,8 +164,8 @@ def _code(cell: Any) -> list[Any]:
 
 def _interactive(name: str) -> Cell:
     """Show a figure that the page makes interactive, before anything runs."""
-    code = f'from attn.publishing import touch\n\ntouch("{name}")'
-    cell = shown_cell(f"touch-{name}", code, touch(name), "hide-input")
+    shown = touch(name), "hide-input"
+    cell = shown_cell(f"{TOUCH}{name}", touching(name), *shown)
     return _folded(cell, "A figure to touch")
 
 

@@ -43,9 +43,9 @@ def stubborn(x):
     "endless", [forever, stubborn, lambda x: time.sleep(60)]
 )
 def test_an_endless_loop_or_sleep_is_stopped_and_reported(endless):
-    error = run(endless, CASE, clock=Clock(0.02)).error
-    assert isinstance(error, OutOfTime)
-    assert "did not finish within 0.02 s" in str(error)
+    outcome = run(endless, CASE, clock=Clock(0.02))
+    assert isinstance(outcome.error, OutOfTime) and not outcome.shapes_seen
+    assert "did not finish within 0.02 s" in str(outcome.error)
 
 
 def test_imports_do_not_count_but_what_follows_them(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from attn.grading.classroom.plan import read
 from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
+from attn.publishing.myst_to_markdown import copy_of
 from tests.grading.classroom.damage import DAMAGE
 from tests.grading.classroom.damage.kinds import (
     EXERCISES,
@@ -67,6 +68,10 @@ def test_a_chapter_is_judged_of_which_nothing_runs_and_a_file_of_solutions(
     assert [*untouched.steps] == judged == [*map(plan.Judge, names)]
     assert untouched.stubs == {*names}
     assert not untouched.written and not untouched.notes
+    copied = copy_of(sources.notebook(key), set_up=False)
+    cells, _ = reading.notebook(json.dumps(copied))
+    first = {x.number for x in plan.planned(cells, key).own}
+    assert len(first) <= 1, "and of a copy only the imports, joined there"
     assert own.text.strip() == path.read_text("utf-8").strip()
     assert [*solutions.code] == names
 

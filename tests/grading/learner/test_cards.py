@@ -107,7 +107,7 @@ def test_the_name_the_question_and_the_input_of_a_mistake_are_apart(live):
     assert shown.soup.b.find_parent(attrs={"role": "status"})
     paragraphs = [x.get_text() for x in shown.soup.select("p")]
     question = "What can you subtract from all scores without changing any "
-    assert question in paragraphs[2]
+    assert question in paragraphs[3]
     details, cell = shown.soup("details")
     assert "case().run()" in cell.summary.get_text()
     assert cell.pre.get_text().endswith("f = c.yours()  # softmax\nf(c.x)")
@@ -118,7 +118,7 @@ def test_the_name_the_question_and_the_input_of_a_mistake_are_apart(live):
     assert NAME not in details.get_text()
     calls = {x.get_text() for x in shown.soup.select("code")}
     assert {'hint("sdp-softmax")', "why()"} <= calls
-    assert cards.GOES_ON in shown.text
+    assert paragraphs[2].startswith("From here on softmax is the book's")
 
 
 def test_elements_are_a_table_and_beside_it_is_the_matrix_in_signs(live):
@@ -128,6 +128,7 @@ def test_elements_are_a_table_and_beside_it_is_the_matrix_in_signs(live):
         ("mask-causal", TRIANGLE),
     ):
         [shown] = live(f"check({exercise_id!r}, {answer})")
+        assert "  not right yet, not stored\n" in shown.plain
         parts = session._last[exercise_id].parts
         expected = [*parts.elements]
         if grid := parts.grid:
@@ -165,7 +166,7 @@ def test_a_mistake_has_its_parts_and_no_mark_of_markdown_is_left(exercises):
             assert not marks_left("known", mistake.why)
         mistake = exercise.mistakes[0]
         verdict = judge(exercise, mistake.answer)
-        assert not marks_left("wrong", exercise, verdict, "why")
+        assert not marks_left("wrong", exercise, verdict, "")
         parts = verdict.parts
         assert mistake.name in parts.title
         assert parts.label == "this looks like"
@@ -216,7 +217,7 @@ def test_what_a_learner_controls_is_escaped(live):
 
 def test_what_was_not_written_or_cannot_run_is_calm(live, monkeypatch):
     for source, badge in (
-        (STUB, "not started"),
+        (STUB, "not finished"),
         ("softmax = None", "run your cell first"),
         ("pass", "run your cell first"),  # the reference is in its place
     ):
@@ -245,7 +246,10 @@ def test_hints_why_and_goals_are_cards_too(live):
     assert reached.text == "✓ reached loss: 1.5, at most 1.9"
     assert missed.text == "· not yet no future"
     [solution] = live("solution('sdp-softmax')")
-    assert solution.plain.startswith("def softmax")
+    assert "def softmax" in solution.plain
+    [given] = live(f"{RIGHT}\ncheck('sdp-softmax', softmax)")
+    assert given.plain.startswith("✓ sdp-softmax  right, not stored\n")
+    assert given.text.startswith("✓ right, not stored Softmax sdp-softmax T")
 
 
 @pytest.mark.parametrize("cell", [*KINDS, f"{REFUSED}\nwhy()"], ids=range(6))
@@ -283,7 +287,7 @@ from attn.grading.diagnosis.judge import judge
 from attn.grading.learner import cards, session
 from attn.grading.learner.progress import Progress
 exercise = find("mask-causal")
-cards.html("wrong", exercise, judge(exercise, lambda *x: 1), "why")
+cards.html("wrong", exercise, judge(exercise, lambda *x: 1), "")
 session._right(exercise)
 Progress({})._repr_html_()
 assert "matplotlib" not in sys.modules

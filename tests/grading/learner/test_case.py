@@ -10,6 +10,7 @@ from attn.exercises.call import call_of
 from attn.exercises.literal import assigned, literal, within
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.failures import run_all
+from attn.grading.checks.show import beside
 from attn.grading.diagnosis.judge import judge
 from attn.grading.learner import session
 from tests.exercises.oracles import oracle
@@ -66,6 +67,8 @@ def test_case_has_the_arguments_and_runs_an_answer_beside_the_right(learner):
     assert len(re.findall(r"\n  got +expected\n  \[\[0\.317 ", shown)) == 2
     c = learner.namespace["c"]
     assert c.dim == -1 and c.expected.shape == c.args[0].shape == (3, 5)
+    assert vars(c).keys() == {"x", "dim"}
+    assert beside(*torch.ones(3, 1, 2).bfloat16())  # which NumPy has not
     # The reference has taken the answer's place, and is never what runs.
     assert "it differs at" in learner("c.run(softmax)").out
     assert "it is right" in learner(f"{RIGHT}\nc.run()").out
@@ -76,17 +79,15 @@ def test_case_has_the_arguments_and_runs_an_answer_beside_the_right(learner):
 
 def test_where_there_is_no_failing_case_a_line_says_so(learner):
     call = "from attn.grading import case\ncase({}).run()"
-    first = "Nothing has been checked yet: check comes first.\n"
-    assert learner(call.format("")) == (first, "")
-    assert learner("from attn.grading import why\nwhy()") == (first, "")
+    assert "case: exercise_id must be given" in learner(call.format("")).out
     learner(RIGHT + CHECK)
     for said in ("case()", "case('sdp-softmax')", "why()"):
-        assert learner(said) == ("sdp-softmax is right.\n", "")
-    said = 'mask-causal has not been checked: check("mask-causal") comes first'
-    assert learner("case('mask-causal').run()").out == f"{said}.\n"
+        assert learner(said) == ("Softmax (sdp-softmax) is right.\n", "")
+    said = "The causal mask (mask-causal) has not been checked: check it first"
+    assert said in learner("case('mask-causal').run()").out
     learner("softmax = 3" + CHECK)
-    said = "sdp-softmax has no case to show: softmax is a int, not a function"
-    assert learner("case()").out == f"{said}\n"
+    said = "Softmax (sdp-softmax) has no case: softmax needs to be a function"
+    assert learner("case()._ipython_display_()").out == f"{said}\n"
 
 
 def test_values_are_written_as_python_and_cut_in_the_middle():

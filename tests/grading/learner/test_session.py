@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from IPython.core.oinspect import Inspector
 
 import attn.__main__
 from attn.exercises import sources
@@ -17,22 +18,34 @@ WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 def test_the_reference_replaces_a_wrong_answer_and_a_better_one_that(learner):
     out, err = learner(WRONG + CHECK)
     assert out == "" and err.startswith("✗ sdp-softmax  0/2 points")
+    assert "chapter goes on; yours is\n  `case().yours()`" in err
     learner("total = softmax(torch.zeros(4)).sum().item()")
     assert learner.namespace["total"] == 1.0
+    book = learner.namespace["softmax"]
+    looked = Inspector(theme_name="nocolor").info(book, detail_level=1)
+    assert looked["source"] is None and "(x: " in looked["definition"]
     assert learner(RIGHT + CHECK) == ("✓ sdp-softmax  2/2 points\n", "")
 
 
-def test_checking_the_reference_again_is_brief_and_never_passes(learner):
-    first = learner(WRONG + CHECK).err
-    diagnosis = " ".join(first.splitlines()[1].split())
-    again = [learner(CHECK) for _ in range(3)]
-    assert again == again[:1] * 3 and again[0].out == ""
-    said = " ".join(again[0].err.split())
-    assert diagnosis in said and said.count("Last time:") == 1
-    assert "run your own cell first" in said
-    assert len(again[0].err.splitlines()) <= 5 < len(first.splitlines())
-    # A new definition gets the whole diagnosis.
-    assert learner(WRONG + CHECK).err == first
+def test_a_check_again_says_the_same_and_never_passes(learner):
+    first = learner(WRONG + CHECK)
+    assert [learner(CHECK) for _ in range(2)] == [first] * 2
+    assert [learner(WRONG + CHECK) for _ in range(2)] == [first] * 2
+    [entry] = progress.load().values()
+    assert entry["last"] in " ".join(first.err.split())
+
+
+@pytest.mark.parametrize("value", [WRONG, RIGHT])
+def test_a_check_that_is_stopped_is_no_verdict(learner, value):
+    stop = "import _thread\ndef stop(): _thread.interrupt_main()\n"
+    stopped = value.replace(
+        "    ", "    left and (left.pop(), stop())\n    ", 1
+    )
+    out, err = learner(f"left = [1]\n{stop}{stopped}{CHECK}")
+    assert out + err == "· sdp-softmax  stopped; nothing is judged\n"
+    assert progress.load() == {}
+    sign = "✓" if value is RIGHT else "✗"
+    assert "".join(learner(CHECK)).startswith(sign)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +90,13 @@ def test_hints_come_one_at_a_time_and_are_remembered(learner):
 def test_solution_prints_the_solution_and_changes_nothing(learner):
     learner(WRONG)
     answer = learner.namespace["softmax"]
-    assert "def softmax" in learner('solution("sdp-softmax")').out
+    assert learner('solution("sdp-softmax")').out.startswith("# Softmax (sdp")
     assert learner.namespace["softmax"] is answer
 
 
 def test_reset_restores_the_stub(learner):
     """test_answers.py proves that a notebook's answer is kept."""
-    assert learner(f'{RIGHT}\nreset("sdp-softmax")').out.startswith("def ")
+    assert learner(f'{RIGHT}\nreset("sdp-softmax")').out.startswith("# Soft")
     with pytest.raises(NotImplementedError):
         learner.namespace["softmax"](torch.zeros(2))
 
@@ -113,7 +126,7 @@ def test_why_prints_all_that_is_known_of_the_last_refusal(learner):
     assert learner('why("sdp-softmax")').out == known
     assert "It is wrong in all" in known and "It is wrong in all" not in brief
     learner(RIGHT + CHECK)
-    assert learner("why()").out == "sdp-softmax is right.\n"
+    assert learner("why()").out == "Softmax (sdp-softmax) is right.\n"
 
 
 def test_a_why_of_the_learners_own_stays(learner):
@@ -134,8 +147,19 @@ def test_a_call_without_an_id_is_about_the_last_refusal(learner):
     learner(causal)  # right, and no more what is open
     assert "def softmax" in learner("solution()").out
     assert "make every score positive" in learner("hint()").out
-    assert learner("why()").out.startswith("✗ sdp-softmax")
+    assert learner("why()").out.startswith("✗ Softmax (sdp-softmax)")
     assert "must be given" in learner("check()").out
+
+
+def test_where_nothing_was_checked_a_call_is_about_the_notebooks_chapter(
+    learner, monkeypatch
+):
+    monkeypatch.setenv("JPY_SESSION_NAME", str(sources.notebook_path("gqa")))
+    progress.update("gqa-repeat_kv", passed="2026-11-22")
+    progress.update("mask-padding", last="wrong")
+    for name in ("hint", "reset", "solution"):
+        assert "(gqa-grouped_attention)" in learner(f"{name}()").out
+    assert ". Next: gqa-grouped_attention, in" in learner("progress()").out
 
 
 NO = "there is no exercise"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from attn.exercises import answers, sources
+from attn.exercises import bindings, sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
 from tests.grading.classroom.damage.kinds import planned, solved
@@ -83,7 +83,7 @@ def damage(tmp_path, impatient, victim):
         }
         for name, mark in found.items():
             # A cell that defines the name again, after its check, counts.
-            is_its = answers.binds(name.partition("-")[2], attack.text)
+            is_its = bindings.binds(name.partition("-")[2], attack.text)
             is_its |= name == attack.exercise
             may_fail = is_its or "spoils" in attack.flags
             effects |= {

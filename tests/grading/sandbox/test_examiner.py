@@ -5,8 +5,8 @@ import re
 import pytest
 
 from attn.exercises import CHAPTERS, sources
+from attn.exercises.given import given_names, given_text
 from attn.exercises.spec import chapter
-from attn.grading.classroom.examiner import given_names, given_text
 from attn.grading.sandbox import session as sessions
 from attn.grading.sandbox.requests import Check
 from tests.grading.sandbox.conftest import examined
@@ -75,7 +75,7 @@ CALLS = f"def {NAME}(x):\n    return m.f(x)"
 STUB = sources.stub(FIRST)
 FAILED = [
     (f"{STUB}\n", "not written", "not started"),
-    (f"# mine\n{STUB}", "not written", "it still raises"),
+    (f"# mine\n{STUB}", "not finished", "is still there"),
     ("def other(): pass", "missing", "nothing in the notebook defines it"),
     (f"{NAME} = 3", "wrong", f"{NAME} needs to be a function"),
     (f"class {NAME}: pass", "wrong", f"{NAME} needs to be a function"),
@@ -94,6 +94,13 @@ def test_an_answer_that_fails_has_a_status_and_a_reason(
 ):
     mark = examine({FIRST: cell})[FIRST]
     assert mark.status == status and reason in mark.message
+
+
+def test_beside_an_answer_only_what_it_uses_has_notes(examine):
+    cells = {"above": "fig = axes[0]", "more": "helper = len\nhelper()"}
+    cells[FIRST] = f"def {NAME}(x, *_):\n    return helper(x)"
+    [note] = examine(cells)[FIRST].notes
+    assert "TypeError" in note
 
 
 def test_a_process_that_cannot_be_kept_running_is_reported(examine):

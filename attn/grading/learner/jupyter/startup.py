@@ -13,17 +13,13 @@ def _start() -> None:
     def stand_in(name: str) -> object:
         """Return a function of attn that is imported, with torch, when called.
 
-        Then the others give way to what they stand for, too. Its globals are
-        the notebook's: there ``check`` looks for an answer.
+        Its globals are the notebook's: there ``check`` looks for an answer.
         """
 
         def function(*args: object, **kwargs: object) -> object:
-            for other in grading.__all__:
-                code = getattr(globals().get(other), "__code__", None)
-                if code is function.__code__:
-                    globals()[other] = getattr(grading, other)
             return getattr(grading, name)(*args, **kwargs)
 
+        function.__module__ = grading.__name__  # not the learner's
         return function
 
     # The second is inherited by what a cell starts, the first is not.

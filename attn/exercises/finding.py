@@ -1,0 +1,152 @@
+"""Find an exercise's answer in a session, and what keeps it from a verdict.
+
+The cells that define what an answer uses are part of it, as they are where a
+file of it runs.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attn.exercises import ran, saved, sources
+from attn.exercises.answers import NOT_STARTED, digest, handed_out
+from attn.exercises.bindings import bound, is_unfinished
+from attn.exercises.saved import Saved
+from attn.exercises.standing import Run, Standing
+
+#: The words for no new verdict: that of before counts, or there is none.
+FIRST, UNJUDGED = "run your cell first", "not judged"
+_NEXT = {
+    FIRST: "Run your cell first, then check.",
+    UNJUDGED: "Run it again, then check.",
+}
+_LOST = "Your cell has changed since it ran, or is gone."
+_UNSAVED = "Not saved yet: what is handed in is the file's."
+
+
+@dataclass
+class Found:
+    """The state of an answer, before a check judges it.
+
+    Args:
+        text: that a verdict is about; empty if it is not known.
+        said: why there is nothing to judge; empty if there is.
+        word: ``FIRST`` or ``UNJUDGED``; empty if it is not started.
+        beside: sentences on the answer's cell, and on others.
+        uses: digests of the other cells that it needs, by what they define.
+        open: the exercises that it uses and that are not written yet.
+        is_void: whether the verdict of before is of other such cells.
+    """
+
+    text: str
+    said: str = ""
+    word: str = ""
+    beside: Iterable[str] = ()
+    uses: dict[str, str] = field(default_factory=dict)
+    open: Sequence[str] = ()
+    is_void: bool = False
+
+
+def found(
+    exercise: str,
+    namespace: dict[str, Any],
+    value: Any,
+    entry: Mapping[str, Any],
+) -> Found:
+    """Return what a check finds.
+
+    In a namespace that is no notebook's, only the value is known.
+
+    Args:
+        exercise: its id.
+        namespace: in which it is checked.
+        value: what its name means there; None for nothing of the learner's.
+        entry: what is stored of its verdict; empty if nothing is.
+    """
+    key, _, name = exercise.partition("-")
+    stands = ran.standing(name, namespace)
+    if stands is None:
+        is_none = value is None
+        said = f"{name} is not defined: run its cell first."
+        return Found("", said if is_none else "", FIRST if is_none else "")
+    text, file = stands.text, saved.read(namespace)
+    run, stub = stands.failed or stands.run, sources.stub(exercise)
+    state = Found(text, beside=stands.beside)
+    if run and file.has_lost(run):
+        state.word, state.said = FIRST, _LOST
+    elif digest(text) == digest(stub):
+        state.said = f'{NOT_STARTED}. hint("{exercise}") gives a hint.'
+        for x in stands.others:
+            if not (x.error or file.has_lost(x)):
+                state.word = FIRST
+                state.said = f"The stub of {name} ran last, in another cell."
+    elif run is None and value is None:
+        state.word = FIRST
+        state.said = f"{name} has not run since the kernel started."
+    elif said := stands.trouble:
+        is_known = digest(text) == entry.get("text")
+        state.word, state.said = FIRST if is_known else UNJUDGED, said
+    elif value is None:
+        state.word, state.said = FIRST, f"{name} is not defined."
+    elif run:
+        _see_helpers(state, exercise, run, namespace, file, entry)
+    if state.word:
+        state.said += f" {_NEXT[state.word]}"
+    if state.word == FIRST:  # no cell counts yet
+        state.beside = ()
+        state.is_void = any(_changed(entry, file, namespace))
+    elif run and file.lacks(run):
+        state.beside = dict.fromkeys([*state.beside, _UNSAVED])
+    return state
+
+
+def _see_helpers(
+    state: Found,
+    exercise: str,
+    run: Run,
+    namespace: dict[str, Any],
+    file: Saved,
+    entry: Mapping[str, Any],
+) -> None:
+    """Note the cells that an answer needs, and what is wrong with them."""
+    key, _, name = exercise.partition("-")
+    own, given = {*sources.names(key)} - {name}, handed_out(key)
+    known = {*namespace, *vars(builtins)}
+    for used, x in ran.helpers(name, run).items():
+        last, said, word = x.failed or x.run, "", UNJUDGED
+        text, first = x.text, x.run or x.failed
+        if used not in known and not last:
+            word = FIRST
+            if used in entry.get("uses", {}) or file.binds(used):
+                said = "It has not run since the kernel started."
+        elif used in own:
+            is_stub = digest(text) == digest(sources.stub(f"{key}-{used}"))
+            if is_stub or is_unfinished(used, text):
+                state.open = [*state.open, f"{key}-{used}"]
+        elif (
+            last
+            and first
+            and used in bound(first.text, imports=False)
+            and digest(text) not in given
+        ):
+            state.uses[used] = digest(text)
+            said = _LOST if file.has_lost(last) else x.trouble
+            if file.lacks(last):
+                state.beside = [*state.beside, _UNSAVED]
+        if said and not state.said:
+            state.word = word
+            state.said = f"{name} uses {used}. {said.replace('Your', 'Its')}"
+
+
+def _changed(
+    entry: Mapping[str, Any], file: Saved, namespace: dict[str, Any]
+) -> Iterator[bool]:
+    """Tell of each cell that a verdict needed whether it has changed."""
+    for used, text in entry.get("uses", {}).items():
+        is_lost = file.at > entry.get("at", 0) and text not in file.texts
+        stands: Standing | None = ran.standing(used, namespace)
+        now = stands.text if stands else ""
+        yield is_lost or bool(now) and digest(now) != text
