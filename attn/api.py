@@ -15,18 +15,11 @@ import torch
 from torch import Tensor
 
 from attn import tracing
-from attn.backends import (
-    cpu_gqa,
-    cpu_half,
-    cpu_window,
-    flex,
-    sdpa,
-    triton,
-    triton_split_kv,
-)
+from attn.backends import cpu_gqa, cpu_half, cpu_window, flex, sdpa, triton
 from attn.backends.autotune import autotune
 from attn.backends.explain import Explanation, explain
 from attn.backends.registry import (
+    RECORDING,
     TRACING,
     Registry,
     check_registry,
@@ -37,7 +30,6 @@ from attn.functional.attention import grouped, reference
 from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
 from attn.functional.tiled import tiled
 from attn.functional.validation import Window
-from attn.kernels.attention import fused, unsupported_reasons
 from attn.masks import Mask
 
 __all__ = [
@@ -97,9 +89,9 @@ def attention(
     backend that has their derivatives. PyTorch's fused kernels have no second
     derivative, and ``create_graph=True`` is not known before the backward
     pass: there, use ``impl="grouped"``, or for a whole model
-    ``attn.api.use_impl("grouped")``. NaN or infinity in a masked value, and
-    in a masked key with a float mask, reaches the output, as in PyTorch:
-    0 times NaN is NaN. Fill padding before.
+    ``attn.api.use_impl("grouped")``. NaN or infinity in a masked key or value
+    may reach the output, as in PyTorch: 0 times NaN is NaN. Fill padding
+    before.
 
     Args:
         impl: one of ``implementations()``, which runs or raises with its
@@ -119,11 +111,10 @@ def attention(
     Example:
         >>> query = torch.randn(1, 8, 10, 64)
         >>> key, value = torch.randn(2, 1, 2, 10, 64)  # (B, Hkv, S, D) each
-        >>> call = {"query": query, "key": key, "value": value}
-        >>> out = attn.attention(**call, is_causal=True, enable_gqa=True)
-        >>> exact = attn.attention(
-        ...     **call, is_causal=True, enable_gqa=True, impl="reference"
-        ... )
+        >>> options = {"is_causal": True, "enable_gqa": True}
+        >>> out = attn.attention(query, key, value, **options)
+        >>> options["impl"] = "reference"
+        >>> exact = attn.attention(query, key, value, **options)
         >>> torch.allclose(out, exact, atol=1e-5)
         True
     """
@@ -172,18 +163,9 @@ def _untiled(inputs: AttentionInputs) -> list[str]:
         reasons.append("a forward-mode gradient: it has none")
     elif tracing.in_functorch():
         reasons.append("a transform of torch.func: it takes none")
-    return reasons + _unrecorded()
-
-
-def _unbanded(inputs: AttentionInputs) -> list[str]:
-    """Return why a call cannot be computed in bands."""
-    return cpu_window.unsupported_reasons(inputs) + _unrecorded()
-
-
-def _unrecorded() -> list[str]:
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
-        return ["torch.jit.trace: it cannot record a loop over tiles"]
-    return []
+        reasons.append(RECORDING)
+    return reasons
 
 
 def _few_scores(inputs: AttentionInputs) -> str | None:
@@ -196,24 +178,17 @@ def _few_scores(inputs: AttentionInputs) -> str | None:
 
 
 _register = functools.partial(registry.register, mask="inputs")
-_register(
-    "cpu_window",
-    unsupported_reasons=_unbanded,
-    deprioritized=cpu_window.deprioritized,
-    supports_lse=False,
-)(cpu_window.run)
-_register(
-    "cpu_half",
-    unsupported_reasons=cpu_half.unsupported_reasons,
-    deprioritized=cpu_half.deprioritized,
-    supports_lse=False,
-)(cpu_half.run)
-_register(
-    "pack_gqa",
-    unsupported_reasons=cpu_gqa.unsupported_reasons,
-    deprioritized=cpu_gqa.deprioritized,
-    supports_lse=False,
-)(cpu_gqa.run)
+for _name, _backend in {
+    "cpu_window": cpu_window,
+    "cpu_half": cpu_half,
+    "pack_gqa": cpu_gqa,
+}.items():
+    _register(
+        _name,
+        unsupported_reasons=_backend.unsupported_reasons,
+        deprioritized=_backend.deprioritized,
+        supports_lse=False,
+    )(_backend.run)
 _register(
     "flex",
     unsupported_reasons=flex.unsupported_reasons,
@@ -225,30 +200,13 @@ _register(
     unsupported_reasons=sdpa.unsupported_reasons,
     supports_lse=False,
 )(sdpa.run)
-_register(
-    "triton_split_kv",
-    unsupported_reasons=triton_split_kv.unsupported_reasons,
-    deprioritized=triton.unmeasured,
-    tunable=triton.tunable,
-)(triton_split_kv.run)
-_register(
-    "triton",
-    unsupported_reasons=unsupported_reasons,
-    deprioritized=triton.interpreted,
-    tunable=triton.tunable,
-)(fused)
-_register(
-    "triton_tma",
-    unsupported_reasons=triton.without_descriptors,
-    deprioritized=triton.unmeasured,
-    tunable=triton.tunable,
-)(triton.tma)
-_register(
-    "triton_persistent",
-    unsupported_reasons=triton.without_descriptors,
-    deprioritized=triton.unmeasured,
-    tunable=triton.tunable,
-)(triton.persistent)
+for _name, (_kernel, _reasons, _later) in triton.KERNELS.items():
+    _register(
+        _name,
+        unsupported_reasons=_reasons,
+        deprioritized=_later,
+        tunable=triton.tunable,
+    )(_kernel)
 _register(
     "tiled",
     unsupported_reasons=_untiled,

@@ -161,6 +161,12 @@ def count(name: str, x: Any, least: int = 1) -> None:
     raise error(f"{name} must be an int, at least {least}; got {x!r}")
 
 
+def counts(least: int = 1, /, **sizes: Any) -> None:
+    """Require an int of each, at least ``least``."""
+    for name, x in sizes.items():
+        count(name, x, least)
+
+
 def number(name: str, x: Any, least: float = -math.inf) -> None:
     """Require a finite number."""
     is_number = isinstance(x, Real) and not isinstance(x, bool)

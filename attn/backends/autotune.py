@@ -29,6 +29,7 @@ from attn.functional.inputs import (
     validate,
 )
 from attn.functional.tiled import tiled
+from attn.functional.validation import needs_grad
 from attn.masks import Mask
 from attn.profiling import benchmark_interleaved
 
@@ -154,12 +155,7 @@ def _parts(inputs: AttentionInputs, result: Any) -> dict[str, Tensor]:
         {"out": out} if lse is None else {"out": out, "lse": lse[..., None]}
     )
     if inputs.requires_grad:
-        named = {name: getattr(inputs, name) for name in TENSORS}
-        leaves = {
-            name: x
-            for name, x in named.items()
-            if x is not None and x.requires_grad
-        }
+        leaves = {n: x for n in TENSORS if needs_grad(x := getattr(inputs, n))}
         ones = torch.ones_like(out)
         grads = torch.autograd.grad(out, list(leaves.values()), ones)
         names = (f"gradient of {name}" for name in leaves)
@@ -177,13 +173,11 @@ def _reference(inputs: AttentionInputs, return_lse: bool) -> dict[str, Tensor]:
 def _widened(inputs: AttentionInputs) -> AttentionInputs:
     """Return inputs in float64; in float32 on a device that has none."""
     is_mps = inputs.query.device.type == "mps"
-    tensors = {name: getattr(inputs, name) for name in TENSORS}
+    dtype = torch.float32 if is_mps else torch.float64
     wide = {
-        name: x.detach()
-        .to(torch.float32 if is_mps else torch.float64)
-        .requires_grad_(x.requires_grad)
-        for name, x in tensors.items()
-        if x is not None and x.is_floating_point()
+        name: x.detach().to(dtype).requires_grad_(x.requires_grad)
+        for name in TENSORS
+        if (x := getattr(inputs, name)) is not None and x.is_floating_point()
     }
     return replace(inputs, **wide)
 

@@ -25,6 +25,7 @@ from attn.backends.sdpa import (
 )
 from attn.functional import softmax
 from attn.functional.attention import grouped
+from attn.functional.heads import pack_groups
 from attn.functional.inputs import AttentionInputs
 from attn.masks.combine import apply_masks
 
@@ -41,7 +42,7 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     if inputs.group_size == 1 and not _transposed(inputs):
         return ["every query head has its own keys: nothing to pack"]
     reasons = unsupported_on_cpu(inputs)
-    leads = [x.shape[:-3] for x in (inputs.query, inputs.key, inputs.value)]
+    leads = [x.shape[:-3] for x in inputs.qkv]
     if not leads[0] == leads[1] == leads[2]:
         reasons.append("the batch axes differ: packing needs equal ones")
     return reasons
@@ -61,11 +62,6 @@ def deprioritized(inputs: AttentionInputs) -> str | None:
     is_half = inputs.query.itemsize == 2
     if in_graph or inputs.q_len > 1 or transposed or is_half:
         return None
-    return _few(inputs)
-
-
-def _few(inputs: AttentionInputs) -> str | None:
-    """Return why PyTorch decodes one query as fast; not in 16 bits."""
     group = inputs.group_size
     if group < FEW_ROWS and _cache_bytes(inputs) < LARGE_CACHE:
         return f"a group has {group} queries: packing pays for a large cache"
@@ -95,8 +91,7 @@ def run(inputs: AttentionInputs) -> Tensor:
         assert isinstance(out, Tensor)
         return out
     if mask is not None:
-        mask = mask.expand(*inputs.scores_shape).unflatten(-3, (heads, group))
-        mask = mask.flatten(-3, -2)  # (..., Hkv, G * L, S)
+        mask = pack_groups(mask.expand(*inputs.scores_shape), heads)
     if by_chunks:
         out = _by_chunks(inputs, query, mask)
     elif by_products:
@@ -128,14 +123,9 @@ def repeated(inputs: AttentionInputs) -> Repeated | None:
 
 
 def _memory_bound(inputs: AttentionInputs) -> bool:
-    """Return whether reading keys from memory bounds the time.
-
-    That is so for a cache larger than the processor's, and few rows.
-    """
-    rows = inputs.group_size * inputs.q_len
-    if rows > FEW_ROWS:
-        return False
-    large = _cache_bytes(inputs) >= LARGE_CACHE
+    """Return whether few rows read keys that no processor's cache holds."""
+    few = inputs.group_size * inputs.q_len <= FEW_ROWS
+    large = few and _cache_bytes(inputs) >= LARGE_CACHE
     return inputs.query.dtype == torch.float32 and large
 
 

@@ -80,8 +80,7 @@ def run(inputs: AttentionInputs) -> Tensor:
         mask = inputs.to_4d(mask.expand(inputs.scores_shape))
     outs, dtype = [], inputs.query.dtype
     q_heads = heads * inputs.group_size
-    given = (inputs.query, inputs.key, inputs.value)
-    tensors = (*map(inputs.to_4d, given), mask)
+    tensors = (*map(inputs.to_4d, inputs.qkv), mask)
     for row in _split(tensors, (rows,) * 4, 0):
         tiles = [
             torchs(q.float(), k.float(), v.float(), m, **options).to(dtype)
@@ -102,11 +101,8 @@ def _tile(inputs: AttentionInputs) -> tuple[int, int]:
 def _split(
     tensors: tuple[Tensor | None, ...], sizes: tuple[int, ...], axis: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Split tensors along an axis, in step.
-
-    ``Tensor.split``: the gradient of slices adds up a full tensor of zeros
-    for every tile.
-    """
+    """Split tensors along an axis, in step."""
+    # The gradient of slices would add up a tensor of zeros for every tile.
     parts = [
         itertools.repeat(None) if x is None else x.split(size, axis)
         for x, size in zip(tensors, sizes, strict=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attn.backends.cpu_half import casting_pays
-from attn.backends.registry import TRACING
+from attn.backends.registry import RECORDING, TRACING
 from attn.backends.sdpa import torchs_function, unsupported_on_cpu
 from attn.functional.inputs import AttentionInputs
 
@@ -33,6 +33,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         reasons.append("attn_mask is a tensor: pass a Mask")
     if not isinstance(inputs.q_offset, int):
         reasons.append("q_offset is a tensor: the bands would differ")
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
+        reasons.append(RECORDING)
     return reasons
 
 
@@ -56,16 +58,15 @@ def run(inputs: AttentionInputs) -> Tensor:
     """Compute each block of queries with the keys in its window."""
     bounds = _bounds(inputs)
     assert bounds is not None and inputs.mask is not None
-    tensors = [inputs.query, inputs.key, inputs.value]
+    tensors = [*inputs.qkv]
     if casting_pays(inputs):
         tensors = [x.float() for x in tensors]
     alike = _alike(inputs, *bounds)
+    call = (inputs, tensors, bounds)
     parts = chain(
-        _one_by_one(inputs, tensors, bounds, range(0, alike.start, BLOCK)),
-        _at_once(inputs, tensors, bounds, alike),
-        _one_by_one(
-            inputs, tensors, bounds, range(alike.stop, inputs.q_len, BLOCK)
-        ),
+        _one_by_one(*call, range(0, alike.start, BLOCK)),
+        _at_once(*call, alike),
+        _one_by_one(*call, range(alike.stop, inputs.q_len, BLOCK)),
     )
     if inputs.requires_grad:
         return torch.cat([*parts], -2).to(inputs.query.dtype)
@@ -86,7 +87,7 @@ def _alike(inputs: AttentionInputs, left: int, right: int) -> range:
     call have a key's batch that is not the query's.
     """
     assert inputs.mask is not None and isinstance(inputs.q_offset, int)
-    leads = {x.shape[:-3] for x in (inputs.query, inputs.key, inputs.value)}
+    leads = {x.shape[:-3] for x in inputs.qkv}
     start = inputs.q_offset
     first = -(-max(left - start, 0) // BLOCK)
     last = min(inputs.q_len, inputs.kv_len - right - start) // BLOCK

@@ -94,13 +94,9 @@ def explain(
     reasons, deprioritized = {}, {}
     for name, implementation in registry.items():
         reasons[name] = implementation.reasons(inputs, return_lse)
-        if reasons[name]:
-            continue
-        if name in seconds:
-            why = _slower(name, seconds)
-        else:
-            why = implementation.why_later(inputs)
-        if why is not None:
+        later = implementation.why_later(inputs)
+        why = _slower(name, seconds) if name in seconds else later
+        if why is not None and not reasons[name]:
             deprioritized[name] = why
     return Explanation(reasons, deprioritized, selected, of_torch)
 

@@ -94,11 +94,11 @@ def run(
     and before the mask; ``attn.positions.alibi_score`` makes one. Positions
     count from the first query and the first key.
     """
-    tensors = [
-        inputs.to_4d(x) for x in (inputs.query, inputs.key, inputs.value)
-    ]
     # FlexAttention needs stride 1 along the features.
-    tensors = [x if x.stride(-1) == 1 else x.contiguous() for x in tensors]
+    tensors = [
+        x if x.stride(-1) == 1 else x.contiguous()
+        for x in map(inputs.to_4d, inputs.qkv)
+    ]
     options: dict[str, Any] = {
         "block_mask": block_mask(inputs),
         "score_mod": _scored(inputs.softcap, score_mod),

@@ -147,9 +147,8 @@ def with_booleans(
     """
 
     def run(inputs: AttentionInputs, **keywords: Any) -> Any:
-        tensors = (inputs.query, inputs.key, inputs.value)
         keywords |= {"scale": inputs.scale, **_options(inputs)}
-        return function(*tensors, inputs.allowed(), **keywords)
+        return function(*inputs.qkv, inputs.allowed(), **keywords)
 
     def reasons(inputs: AttentionInputs) -> list[str]:
         reasons = unsupported_reasons(inputs)

@@ -23,6 +23,7 @@ __all__ = ["Implementation", "Registry", "registry"]
 
 #: Why size-based selection is off under torch.compile.
 TRACING = "a graph is being traced: it must not depend on a length"
+RECORDING = "torch.jit.trace: it cannot record a loop over tiles"
 MASKS = ("contract", "inputs", "bool")
 
 
@@ -96,8 +97,7 @@ class Implementation:
         if self.takes_inputs:
             result = self.function(inputs, **extra)
         else:
-            tensors = (inputs.query, inputs.key, inputs.value)
-            result = self.function(*tensors, **options, **extra)
+            result = self.function(*inputs.qkv, **options, **extra)
         if self.is_tested:
             return result
         return check_result(self.name, result, inputs, return_lse)
@@ -154,9 +154,6 @@ class Registry(Mapping[str, Implementation]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._parent
 
     def __getitem__(self, name: str) -> Implementation:
         if isinstance(name, str):  # a list has no hash

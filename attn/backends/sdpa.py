@@ -42,8 +42,7 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         reasons.append("a forward-mode gradient: PyTorch's kernels have none")
     if inputs.is_second_order:
         reasons.append("a gradient of a gradient: PyTorch's kernels have none")
-    tensors = (inputs.query, inputs.key, inputs.value)
-    if any(tracing.has_zero(*x.shape) for x in tensors):
+    if any(tracing.has_zero(*x.shape) for x in inputs.qkv):
         reasons.append("a tensor is empty: torch's answer is not always 0")
     return reasons
 
@@ -58,8 +57,7 @@ def unsupported_on_cpu(inputs: AttentionInputs) -> list[str]:
 
 def run(inputs: AttentionInputs) -> Tensor:
     """Compute a call with PyTorch's function."""
-    tensors = (inputs.query, inputs.key, inputs.value)
-    return torchs_function(inputs)(*tensors, **torch_mask(inputs))
+    return torchs_function(inputs)(*inputs.qkv, **torch_mask(inputs))
 
 
 def torchs_function(inputs: AttentionInputs) -> Callable[..., Tensor]:
@@ -93,8 +91,7 @@ def repeated(inputs: AttentionInputs) -> Repeated | None:
     That holds for equal shapes, dtypes, options and last strides. None where
     a tensor is converted or copied, or a mask made.
     """
-    tensors = (inputs.query, inputs.key, inputs.value)
-    if any(x.stride(-1) != 1 and x.shape[-1] > 1 for x in tensors):
+    if any(map(_is_apart, inputs.qkv)):
         return None
     mask = torch_mask(inputs)
     if mask.pop("attn_mask", None) is not inputs.attn_mask:
@@ -109,8 +106,11 @@ def _by_token(x: Tensor) -> Tensor:
     instead, from repeated keys: 14 times as long for one query on a CPU,
     where the copy takes a third of the time.
     """
-    apart = x.stride(-1) != 1 and x.shape[-1] > 1
-    return x.contiguous() if apart else x
+    return x.contiguous() if _is_apart(x) else x
+
+
+def _is_apart(x: Tensor) -> bool:
+    return x.stride(-1) != 1 and x.shape[-1] > 1
 
 
 def torch_mask(

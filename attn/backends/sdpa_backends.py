@@ -98,11 +98,7 @@ class _Given(NamedTuple):
     inputs: AttentionInputs | None = None
 
     def choice(self) -> int:
-        """Return PyTorch's choice, which may still fail to run.
-
-        Raises:
-            RuntimeError: no enabled backend supports the call.
-        """
+        """Return PyTorch's choice, which may fail to run; raise for none."""
         return compat.fused_sdp_choice(
             *self[:6], scale=self.scale, enable_gqa=self.enable_gqa
         )
@@ -253,7 +249,10 @@ def _in_torchs_words(name: str, given: _Given) -> list[str]:
     """Return PyTorch's warnings when this is the only backend allowed."""
     with warnings.catch_warnings(record=True, action="always") as caught:
         if given.inputs is None:
-            return _on_nested(name, given)
+            can = getattr(cuda, f"can_use_{name.lower()}")
+            fits = can(cuda.SDPAParams(*given[:6], given.enable_gqa))
+            said = f"torch.backends.cuda.{can.__name__} returns False"
+            return [] if fits else [said]
         try:
             backend = getattr(SDPBackend, name)
             with sdpa_kernel(backend):
@@ -271,13 +270,6 @@ def _in_torchs_words(name: str, given: _Given) -> list[str]:
         elif mine:
             found.append(line)
     return found or [lines[-1].splitlines()[0]]
-
-
-def _on_nested(name: str, given: _Given) -> list[str]:
-    can = getattr(cuda, f"can_use_{name.lower()}")
-    if can(cuda.SDPAParams(*given[:6], given.enable_gqa)):
-        return []
-    return [f"torch.backends.cuda.{can.__name__} returns False"]
 
 
 def _check_nested(tensors: dict[str, Tensor]) -> None:

@@ -39,15 +39,7 @@ Peers = dict[str, Peer | str]
 
 
 def build(case: Case, sizes: Sizes) -> Peers:
-    """Build the peers of a case, and run each once.
-
-    Args:
-        case: which peers, and what each computes.
-        sizes: of the call; the case's own, or small ones.
-
-    Returns:
-        By name, a peer or the reason why it does not run.
-    """
+    """Return each peer, which has run once, or why it does not run."""
     if case.gradients:  # a compiled backward pass could run only once
         compat.allow_second_backward()
     tensors = [x.requires_grad_(case.gradients) for x in sizes.tensors()]

@@ -58,14 +58,8 @@ def _on_cpu() -> Iterator[Case]:
 
 
 def _latent() -> Iterator[Case]:
-    for heads, keys, dtype in (
-        (16, 1024, "float32"),
-        (16, 16384, "float32"),
-        (128, 4096, "float32"),
-        (16, 1024, "bfloat16"),
-        (16, 16384, "bfloat16"),
-        (128, 4096, "bfloat16"),
-    ):
+    sizes = ((16, 1024), (16, 16384), (128, 4096))
+    for dtype, (heads, keys) in product(("float32", "bfloat16"), sizes):
         goal = Goal(("auto",), ("two products",), 0.77)
         peers: tuple[str, ...] = ("two products", "auto")
         if dtype == "bfloat16":  # the two products round their scores
@@ -201,12 +195,7 @@ def _on_gpu() -> Iterator[Case]:
     )
 
 
-CASES: tuple[Case, ...] = (
-    *_on_cpu(),
-    *_latent(),
-    *_small_calls(),
-    *_on_gpu(),
-)
+CASES = (*_on_cpu(), *_latent(), *_small_calls(), *_on_gpu())
 
 
 def find(name: str) -> Case:

@@ -39,8 +39,7 @@ class Ratio(NamedTuple):
 def about_this_machine(*sources: str) -> dict[str, Any]:
     """Return the provenance of a run on this machine.
 
-    Args:
-        sources: folders that the run depends on, next to ``attn``.
+    ``sources`` are folders that the run depends on, next to ``attn``.
     """
     packages = ("torch", "triton", "numpy", "transformers")
     versions = {name: _version(name) for name in packages}

@@ -15,27 +15,17 @@ from attn.profiling import benchmark_interleaved, peak_bytes
 
 def not_runnable_reason(case: Case, dry: bool = False) -> str | None:
     """Return why this machine cannot run a case; None if it can."""
-    if (
-        case.sizes.device == "cuda"
-        and not dry
-        and not torch.cuda.is_available()
-    ):
-        return "it needs a GPU"
-    return None
+    needs_gpu = case.sizes.device == "cuda" and not dry
+    is_here = torch.cuda.is_available() or not needs_gpu
+    return None if is_here else "it needs a GPU"
 
 
 def run_case(
     case: Case, *, repeats: int = 25, dry: bool = False
 ) -> dict[str, Any]:
-    """Measure one case.
+    """Measure a case, in small with ``dry``: a case of a run of ``results``.
 
-    Args:
-        case: what to compare.
-        repeats: rounds; in each, every peer runs once.
-        dry: small sizes, on any machine.
-
-    Returns:
-        A case of a run, as in ``results``, ready for JSON.
+    Every peer runs once in each of ``repeats`` rounds.
     """
     device = case.sizes.device if torch.cuda.is_available() else "cpu"
     sizes = replace(case.sizes, device=device)

@@ -27,8 +27,7 @@ class PageAllocator:
     """
 
     def __init__(self, num_pages: int, page_size: int):
-        for name, size in (("num_pages", num_pages), ("page_size", page_size)):
-            arguments.count(name, size)
+        arguments.counts(num_pages=num_pages, page_size=page_size)
         self.page_size = page_size
         self.ref_counts = [0] * num_pages
         self.free_pages = list(reversed(range(num_pages)))

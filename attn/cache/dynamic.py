@@ -33,8 +33,6 @@ class DynamicCache(Cache):
     Source: transformers ``DynamicCache``.
     """
 
-    #: Tokens read so far.
-    seq_len: int | Tensor = 0
     key: Tensor | None = None
     value: Tensor | None = None
     # Keys of the last update in each row, (B,), if they ever differed.
@@ -48,10 +46,7 @@ class DynamicCache(Cache):
     def update(
         self, key: Tensor, value: Tensor, lengths: Tensor | None = None
     ) -> CacheView:
-        if self.key is None or self.value is None:
-            validation.new_tokens(key, value)
-        else:
-            validation.new_tokens(key, value, (self.key, self.value))
+        validation.new_tokens(key, value, (self.key, self.value))
         if lengths is not None or isinstance(self.seq_len, Tensor):
             return self._update_rows(key, value, lengths)
         if self.key is None or self.value is None:
@@ -92,10 +87,8 @@ class DynamicCache(Cache):
     def crop(self, length: int) -> None:
         validation.crop(length, int(torch.as_tensor(self.seq_len).min()))
         if self.key is not None and self.value is not None:
-            self.key, self.value = (
-                self.key[:, :, :length],
-                self.value[:, :, :length],
-            )
+            self.key = self.key[:, :, :length]
+            self.value = self.value[:, :, :length]
         self.seq_len, self._real = length, None
 
     def reorder(self, rows: Tensor) -> None:
@@ -200,13 +193,12 @@ class SlidingCache(DynamicCache):
         sinks, length = self.num_sink_tokens, view.key.shape[2]
         start = length - self.window + 1
         if start > sinks:
-            recent = [x[:, :, start:] for x in (view.key, view.value)]
-            if sinks:
-                first = [x[:, :, :sinks] for x in (view.key, view.value)]
-                recent = [
-                    torch.cat(x, 2) for x in zip(first, recent, strict=True)
-                ]
-            self.key, self.value = recent
+            self.key, self.value = (
+                torch.cat([x[:, :, :sinks], x[:, :, start:]], 2)
+                if sinks
+                else x[:, :, start:]
+                for x in (view.key, view.value)
+            )
         return view
 
     def crop(self, length: int) -> None:

@@ -167,7 +167,7 @@ class PagedCache(Cache):
     ) -> CacheView:
         pools = (self.pool.key, self.pool.value)
         stored = [x[:1].expand(len(self.pages), -1, -1, -1) for x in pools]
-        validation.new_tokens(key, value, (stored[0], stored[1]))
+        validation.new_tokens(key, value, stored)
         validation.no_grad(key, value)
         tracing.require_values("which give its pages", seq_len=self.seq_len)
         counts = [key.shape[2]] * len(self.pages)

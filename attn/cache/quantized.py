@@ -87,19 +87,19 @@ class QuantizedCache(Cache):
     def update(
         self, key: Tensor, value: Tensor, lengths: Tensor | None = None
     ) -> CacheView:
-        validation.no_lengths(lengths, self)
-        if self.key is None or self.value is None:
-            validation.new_tokens(key, value)
-            validation.no_grad(key, value)
-            self.key, self.value = key, value
-        else:
-            validation.new_tokens(key, value, (self.key, self.value))
-            validation.no_grad(key, value)
-            self.key = torch.cat([self.key, key], 2)
-            self.value = torch.cat([self.value, value], 2)
+        if lengths is not None:
+            raise ValueError(
+                "lengths must be None with a QuantizedCache, whose rows have "
+                "equally many tokens: use a DynamicCache, or pad on the left"
+            )
+        validation.new_tokens(key, value, (self.key, self.value))
+        validation.no_grad(key, value)
         before, self.seq_len = self.seq_len, self.seq_len + key.shape[2]
-        view = CacheView(*self._all(self.key, self.value), before)
-        self._quantize(self.key, self.value)
+        if self.key is not None and self.value is not None:
+            key = torch.cat([self.key, key], 2)
+            value = torch.cat([self.value, value], 2)
+        view = CacheView(*self._all(key, value), before)
+        self._store(key, value)
         return view
 
     def fork(self) -> Self:
@@ -141,8 +141,9 @@ class QuantizedCache(Cache):
         )
         return k, v
 
-    def _quantize(self, key: Tensor, value: Tensor) -> None:
-        """Move the tokens that fill a group there, and keep the others."""
+    def _store(self, key: Tensor, value: Tensor) -> None:
+        """Quantize the tokens that fill a group, and keep the others."""
+        self.key, self.value = key, value
         filled = key.shape[2] // self.group_size * self.group_size
         if not filled:
             return

@@ -16,21 +16,15 @@ def real(lengths: Tensor, length: int) -> Tensor:
 def take(
     x: Tensor, start: Tensor, lengths: Tensor, most: int | None = None
 ) -> Tensor:
-    """Return the tokens of each row that begin at ``start``.
-
-    Args:
-        x: ``(B, H, S, D)``.
-        start, lengths: the first of them and how many, both ``(B,)``.
-        most: the greatest of the lengths, which is read when None.
-    """
+    """Return ``lengths`` tokens of each row from ``start``, then zeros."""
     if most is None:
-        most = _longest(lengths)
+        most = longest_of(lengths)
     index = start[:, None] + torch.arange(most, device=x.device)
     valid = real(lengths, most)  # (B, most)
     return _select(x, index.masked_fill(~valid, 0), valid)
 
 
-def _longest(lengths: Tensor) -> int:
+def longest_of(lengths: Tensor) -> int:
     """Return the greatest length."""
     reason = "which give the size of the result"
     tracing.require_values(reason, lengths=lengths)
@@ -40,15 +34,10 @@ def _longest(lengths: Tensor) -> int:
 def append(
     old: Tensor | None, new: Tensor, before: Tensor, count: Tensor
 ) -> Tensor:
-    """Return the first tokens of two tensors, end to end in each row.
-
-    Args:
-        old, new: ``(B, H, S, D)`` or None, and ``(B, H, L, D)``.
-        before, count: how many tokens of each are real, both ``(B,)``.
-    """
+    """Return the first tokens of two tensors, end to end in each row."""
     old = new[:, :, :0] if old is None else old
     total = before + count
-    longest = _longest(total)
+    longest = longest_of(total)
     index = torch.arange(longest, device=new.device)
     is_new = index >= before[:, None]  # (B, longest)
     index = torch.where(is_new, index - before[:, None] + old.shape[2], index)

@@ -108,9 +108,7 @@ class StateCache(Cache):
         """Return the present state, and keep it for ``crop``."""
         taken = StateSnapshot(self.state, self.conv, self.seq_len)
         kept = (*self.snapshots, taken)
-        self.snapshots = kept[len(kept) - self.max_snapshots :]
-        if not self.max_snapshots:
-            self.snapshots = ()
+        self.snapshots = kept[max(0, len(kept) - self.max_snapshots) :]
         return taken
 
     def restore(self, snapshot: StateSnapshot) -> None:

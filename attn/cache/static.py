@@ -79,8 +79,7 @@ class StaticCache(Cache):
             "head_dim": head_dim,
             "value_dim": head_dim if value_dim is None else value_dim,
         }
-        for name, size in sizes.items():
-            arguments.count(name, size, 0)
+        arguments.counts(0, **sizes)
         *shape, D, Dv = sizes.values()
         # Zeros: a weight of 0 does not hide a NaN.
         zeros = partial(torch.zeros, dtype=dtype, device=device)
@@ -175,7 +174,7 @@ class StaticCache(Cache):
         in_graph = torch.compiler.is_compiling()
         before = self._end.expand(key.shape[0]).clone()  # (B,)
         after = before + (key.shape[2] if lengths is None else lengths)
-        longest = self.capacity if in_graph else int(after.max())
+        longest = self.capacity if in_graph else ragged.longest_of(after)
         if longest > self.capacity:
             raise ValueError(
                 f"key must fit in the capacity, {self.capacity} tokens in "

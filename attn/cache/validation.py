@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,13 +13,12 @@ from attn.functional import validation as of_calls
 
 
 def new_tokens(
-    key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None = None
+    key: Tensor, value: Tensor, stored: Sequence[Tensor | None]
 ) -> None:
-    """Require keys and values that fit each other and the stored ones."""
+    """Require keys and values that fit each other and those stored, if any."""
     new = {"key": key, "value": value}
     for name, x in new.items():
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
+        arguments.tensor(name, x)
         if x.dim() != 4:
             raise ValueError(
                 f"{name} must have shape (B, Hkv, L, D); got {tuple(x.shape)}"
@@ -29,7 +29,9 @@ def new_tokens(
             "key and value must have equal shapes but for the last axis; got "
             f"{tuple(key.shape)} and {tuple(value.shape)}"
         )
-    for (name, x), old in zip(new.items(), stored or (), strict=False):
+    for (name, x), old in zip(new.items(), stored, strict=True):
+        if old is None:
+            continue
         B, H, _, D = old.shape
         if x.shape[:2] != old.shape[:2] or x.shape[3] != D:
             raise ValueError(
@@ -49,8 +51,7 @@ def latents(
     """Require one head of latents and of keys, for the same tokens."""
     new = {"latent": latent, "rope_key": rope_key}
     for name, x in new.items():
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
+        arguments.tensor(name, x)
         if x.dim() != 4 or x.shape[1] != 1:
             raise ValueError(
                 f"{name} must have one head for all, (B, 1, L, width); got "
@@ -88,15 +89,6 @@ def lengths(lengths: Any, batch: int, most: int, least: int = 0) -> None:
         )
 
 
-def no_lengths(lengths: Tensor | None, cache: Any) -> None:
-    """Refuse rows of different lengths."""
-    if lengths is not None:
-        raise ValueError(
-            f"lengths must be None with a {type(cache).__name__}, whose rows "
-            "have equally many tokens: use a DynamicCache, or pad on the left"
-        )
-
-
 def no_grad(key: Tensor, value: Tensor) -> None:
     """Refuse tensors that a cache writes in place, or rounds."""
     instead = "a DynamicCache, which keeps gradients"
@@ -121,8 +113,7 @@ def crop(length: int, seq_len: int, first: int = 0) -> None:
 
 def rows(rows: Tensor, batch: int) -> None:
     """Require indices of rows."""
-    if not isinstance(rows, Tensor):
-        raise TypeError(f"rows must be a tensor; got {type(rows).__name__}")
+    arguments.tensor("rows", rows)
     if rows.dim() != 1 or rows.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"rows must be integers (B,); got {rows.dtype} of shape "

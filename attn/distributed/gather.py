@@ -73,7 +73,7 @@ def all_gather_attention(
     done = tiled_attention(
         q.to(k.dtype), k, v, mask, scale=parts.scale, enable_gqa=True,
         softcap=softcap, sinks=sinks, q_offset=0, return_lse=True,
-        block_q=parts.tile(inputs.q_len), block_k=parts.tile(inputs.kv_len),
+        block_q=parts.tile[0], block_k=parts.tile[1],
     )  # fmt: skip
     out, lse = (inputs.from_4d(x) for x in done)
     out = out.to(query.dtype)

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attn import arguments
-from attn.distributed.blocks import Split, block_backward, block_state, split
+from attn.distributed.blocks import Split, split
 from attn.distributed.exchange import circulate, pass_on
 from attn.functional import merge_states
 from attn.functional.attention import Result
-from attn.functional.tiled import State
+from attn.functional.tiled import State, tile_gradients, tiled
 from attn.functional.validation import Window
 from attn.masks import Mask
 
@@ -110,7 +110,8 @@ class _Ring(torch.autograd.Function):
     ) -> State:
         state = None
         for origin, (k, v) in circulate((key, value), parts.place):
-            block = block_state(query, k, v, parts, origin)
+            block = tiled(parts.block(query, k, v, origin), True, *parts.tile)
+            assert isinstance(block, tuple)
             state = block if state is None else merge_states(state, block)
         assert state is not None
         ctx.save_for_backward(query, key, value, *state)
@@ -129,9 +130,8 @@ class _Ring(torch.autograd.Function):
         own: list[Tensor] = []
         guest: list[Tensor] = []
         for origin, (k, v) in circulate((key, value), parts.place):
-            part, *dkv = block_backward(
-                query, k, v, d_out, delta, lse, parts, origin
-            )
+            block = parts.block(query, k, v, origin)
+            part, *dkv = tile_gradients(block, parts.tile, d_out, delta, lse)
             dq += part
             if origin == parts.place.rank:
                 own = dkv

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from attn import arguments
-from attn.cost.attention import bytes_of
+from attn.cost.attention import bytes_of, check_heads
 from attn.distributed.ulysses import shard_heads
 
 _SCHEMES = ("ring", "all_gather", "ulysses", "decode", "heads")
@@ -83,11 +83,7 @@ def traffic(
         raise ValueError(
             f"scheme must be one of {', '.join(_SCHEMES)}; got {scheme!r}"
         )
-    if num_heads % num_kv_heads:
-        raise ValueError(
-            "num_heads must be a multiple of num_kv_heads; got "
-            f"{num_heads} and {num_kv_heads}"
-        )
+    check_heads(num_heads, num_kv_heads)
     others, size = world_size - 1, bytes_of(dtype)
     exact = torch.promote_types(dtype, torch.float32).itemsize
     if scheme == "decode":

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from attn import arguments
+from attn.cost.attention import check_heads
 from attn.distributed.blocks import split
 from attn.distributed.exchange import Place, all_to_all
 from attn.functional import tiled_attention
@@ -72,11 +73,7 @@ def shard_heads(
     for name, size in sizes.items():
         arguments.count(name, size)
     arguments.integer("rank", rank)
-    if num_heads % num_kv_heads:
-        raise ValueError(
-            "num_heads must be a multiple of num_kv_heads; got "
-            f"{num_heads} and {num_kv_heads}"
-        )
+    check_heads(num_heads, num_kv_heads)
     if not 0 <= rank < world_size:
         raise ValueError(
             f"rank must be from 0 to {world_size - 1}; got {rank}"

@@ -209,8 +209,7 @@ def reference(inputs: AttentionInputs, return_lse: bool = False) -> Result:
 
 def grouped(inputs: AttentionInputs, return_lse: bool = False) -> Result:
     """Compute ``grouped_attention`` on validated inputs."""
-    tensors = (inputs.query, inputs.key, inputs.value)
-    q, k, v = (x.to(inputs.compute_dtype) for x in tensors)
+    q, k, v = (x.to(inputs.compute_dtype) for x in inputs.qkv)
     scores = _cap_and_mask(grouped_matmul(q, k.mT), inputs)
     out = grouped_matmul(_weights(scores, inputs), v).to(inputs.query.dtype)
     return (out, _lse(scores)) if return_lse else out

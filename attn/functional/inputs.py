@@ -120,8 +120,13 @@ class AttentionInputs:
         return max(tracing.derivatives(x)[1] for x in self._tensors)
 
     @property
+    def qkv(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value."""
+        return self.query, self.key, self.value
+
+    @property
     def _tensors(self) -> list[Tensor]:
-        given = (self.query, self.key, self.value, self.attn_mask, self.sinks)
+        given = (*self.qkv, self.attn_mask, self.sinks)
         return [x for x in given if x is not None]
 
     def to_4d(self, x: Tensor) -> Tensor:
@@ -165,7 +170,7 @@ class AttentionInputs:
         return (
             self.query.device,
             self.query.dtype,
-            *(tuple(x.shape) for x in (self.query, self.key, self.value)),
+            *(tuple(x.shape) for x in self.qkv),
             self.key.stride(-1) == 1,
             None if mask is None else (mask.dtype, tuple(mask.shape)),
             str(self.mask),

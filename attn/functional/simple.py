@@ -35,11 +35,8 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     Source: Vaswani et al. 2017, equation 1; the shift by the maximum is
     Goodfellow et al. 2016, "Deep Learning", section 4.1.
     """
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"x must be a float tensor; got {got}")
-    if not isinstance(dim, int):
-        raise TypeError(f"dim must be an int; got {dim!r}")
+    arguments.tensor("x", x, floating=True)
+    arguments.integer("dim", dim)
     if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
         raise ValueError(
             f"dim must be an axis of x, of shape {tuple(x.shape)}; got {dim}"

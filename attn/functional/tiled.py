@@ -194,13 +194,9 @@ def tiled(
         )
     for name, size in (("block_q", block_q), ("block_k", block_k)):
         arguments.count(name, size)
-    rows, columns = (
-        [slice(i, min(i + size, length)) for i in range(0, length, size)]
-        for length, size in ((inputs.q_len, block_q), (inputs.kv_len, block_k))
-    )
     out, lse = _Tiled.apply(
         inputs.query, inputs.key, inputs.value, inputs.attn_mask,
-        inputs.sinks, inputs, rows or [slice(0, 0)], columns,
+        inputs.sinks, inputs, (block_q, block_k),
     )  # fmt: skip
     return (out, lse) if return_lse else out
 
@@ -217,16 +213,19 @@ class _Tiled(torch.autograd.Function):
         attn_mask: Tensor | None,
         sinks: Tensor | None,
         inputs: AttentionInputs,
-        rows: list[slice],
-        columns: list[slice],
+        tile: tuple[int, int],
     ) -> State:
-        done = [online_softmax(_key_blocks(inputs, r, columns)) for r in rows]
+        rows, columns = _slices(inputs, tile)
+        done = [
+            online_softmax(_key_blocks(inputs, r, columns))
+            for r in rows or [slice(0, 0)]
+        ]
         out = torch.cat([x for x, _ in done], -2)  # (..., H, L, Dv)
         lse = torch.cat([x for _, x in done], -1)  # (..., H, L)
         if sinks is not None:
             out = out * torch.sigmoid(lse - _of_heads(sinks, lse))[..., None]
         ctx.save_for_backward(query, key, value, attn_mask, sinks, out, lse)
-        ctx.inputs, ctx.rows, ctx.columns = inputs, rows, columns
+        ctx.inputs, ctx.tile = inputs, tile
         return out.to(query.dtype), lse
 
     @staticmethod
@@ -248,41 +247,77 @@ class _Tiled(torch.autograd.Function):
             if lost.dim() > 1:
                 lost = lost.sum(-1)  # (..., H)
             d_sinks = lost.sum_to_size(sinks.shape).to(sinks.dtype)
-        dq, dk, dv = (
-            out.new_zeros((*inputs.batch_shape, *x.shape[-3:]))
-            for x in (query, key, value)
-        )
-        d_mask, heads = None, inputs.num_kv_heads
+        d_mask = None
         if ctx.needs_input_grad[3]:
             d_mask = torch.zeros_like(attn_mask, dtype=out.dtype)
-        for r in ctx.rows:
-            q = pack_groups(query[..., r, :].to(out.dtype), heads)
-            g, own = d_out[..., r, :], (..., r, None)
-            packed = pack_groups(g, heads)
-            for c in ctx.columns:
-                found = _tile(inputs, r, c)
-                if found is None:
-                    continue
-                scores, slope = found
-                k, v = (x[..., c, :].to(out.dtype) for x in (key, value))
-                weights = torch.exp(scores - _finite(full_lse[own]))
-                dp = grouped_matmul(g, v.mT)  # (..., H, l, s)
-                ds = weights * (dp - delta[own])
-                ds = ds + torch.exp(scores - _finite(lse[own])) * d_lse[own]
-                if d_mask is not None:
-                    part = _part(d_mask, r, c)
-                    part += ds.sum_to_size(part.shape)
-                ds = ds * slope
-                dq[..., r, :] += grouped_matmul(ds, k)
-                dk[..., c, :] += pack_groups(ds, heads).mT @ q
-                dv[..., c, :] += pack_groups(weights, heads).mT @ packed
+        found = tile_gradients(
+            inputs, ctx.tile, d_out, delta, full_lse, (lse, d_lse), d_mask
+        )
         grads = (
             d.sum_to_size(x.shape).to(x.dtype)
-            for d, x in ((dq, query), (dk, key), (dv, value))
+            for d, x in zip(found, (query, key, value), strict=True)
         )
         if d_mask is not None:
             d_mask = d_mask.to(attn_mask.dtype)
-        return (*grads, d_mask, d_sinks, None, None, None)
+        return (*grads, d_mask, d_sinks, None, None)
+
+
+def tile_gradients(
+    inputs: AttentionInputs,
+    tile: tuple[int, int],
+    d_out: Tensor,
+    delta: Tensor,
+    lse: Tensor,
+    of_lse: State | None = None,
+    d_mask: Tensor | None = None,
+) -> list[Tensor]:
+    """Return the gradients of query, key and value; add that of the mask.
+
+    ``lse`` is that of whole rows, sinks included, ``delta`` the sum of
+    ``d_out * out``; ``of_lse`` is the ``lse`` returned, and its gradient.
+    """
+    dq, dk, dv = grads = [
+        d_out.new_zeros((*inputs.batch_shape, *x.shape[-3:]))
+        for x in (inputs.query, inputs.key, inputs.value)
+    ]
+    heads, dtype = inputs.num_kv_heads, d_out.dtype
+    rows, columns = _slices(inputs, tile)
+    for r in rows:
+        q = pack_groups(inputs.query[..., r, :].to(dtype), heads)
+        g, own = d_out[..., r, :], (..., r, None)
+        packed = pack_groups(g, heads)
+        for c in columns:
+            found = _tile(inputs, r, c)
+            if found is None:
+                continue
+            scores, slope = found
+            k = inputs.key[..., c, :].to(dtype)
+            v = inputs.value[..., c, :].to(dtype)
+            weights = torch.exp(scores - _finite(lse[own]))
+            dp = grouped_matmul(g, v.mT)  # (..., H, l, s)
+            ds = weights * (dp - delta[own])
+            if of_lse is not None:
+                share = torch.exp(scores - _finite(of_lse[0][own]))
+                ds = ds + share * of_lse[1][own]
+            if d_mask is not None:
+                part = _part(d_mask, r, c)
+                part += ds.sum_to_size(part.shape)
+            ds = ds * slope
+            dq[..., r, :] += grouped_matmul(ds, k)
+            dk[..., c, :] += pack_groups(ds, heads).mT @ q
+            dv[..., c, :] += pack_groups(weights, heads).mT @ packed
+    return grads
+
+
+def _slices(
+    inputs: AttentionInputs, tile: tuple[int, int]
+) -> list[list[slice]]:
+    """Cut queries and keys into tiles; the last ones may be shorter."""
+    lengths = zip((inputs.q_len, inputs.kv_len), tile, strict=True)
+    return [
+        [slice(i, min(i + size, length)) for i in range(0, length, size)]
+        for length, size in lengths
+    ]
 
 
 def _key_blocks(

@@ -7,6 +7,7 @@ returns a valid argument, with the default in the place of None.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import zip_longest
 from numbers import Integral, Real
 
@@ -47,9 +48,11 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
                 f"{x.dtype}"
             )
         if x.dtype != query.dtype:
+            advice = ": autocast leaves that to you, pass x.to(query.dtype)"
+            advice = advice if arguments.is_autocast(query.device) else ""
             raise TypeError(
                 f"{name} must have the dtype of query, {query.dtype}; got "
-                f"{x.dtype}{_under_autocast(query)}"
+                f"{x.dtype}{advice}"
             )
         _on_device(name, x, query.device)
     if key.shape[-1] != query.shape[-1]:
@@ -170,18 +173,20 @@ def attn_mask(
         )
 
 
-def _number(name: str, x: object, need: str) -> float:
+def _number(
+    name: str, x: object, need: str, fits: Callable[[float], bool]
+) -> float:
     if isinstance(x, bool) or not isinstance(x, Real):
         raise TypeError(f"{name} must be {need}; got {x!r}")
+    if not fits(float(x)):
+        raise ValueError(f"{name} must be {need}; got {float(x)}")
     return float(x)
 
 
 def dropout(dropout_p: float) -> float:
     """Return a probability."""
-    p = _number("dropout_p", dropout_p, "a number from 0 to 1")
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout_p must be a number from 0 to 1; got {p}")
-    return p
+    need = "a number from 0 to 1"
+    return _number("dropout_p", dropout_p, need, lambda p: 0.0 <= p <= 1.0)
 
 
 def scale(scale: float | None, head_dim: int) -> float:
@@ -190,7 +195,8 @@ def scale(scale: float | None, head_dim: int) -> float:
         raise ValueError("head_dim must be at least 1 without a scale; got 0")
     if scale is None:
         return head_dim**-0.5
-    number = _number("scale", scale, "a number, or None for head_dim ** -0.5")
+    need = "a number, or None for head_dim ** -0.5"
+    number = _number("scale", scale, need, lambda _: True)
     if not math.isfinite(number):
         raise ValueError(f"scale must be finite; got {number}")
     return number
@@ -200,12 +206,8 @@ def softcap(softcap: float | None) -> float | None:
     """Return a positive number, or None."""
     if softcap is None:
         return None
-    cap = _number("softcap", softcap, "a positive number, or None for no cap")
-    if not 0.0 < cap < math.inf:
-        raise ValueError(
-            f"softcap must be a positive number, or None for no cap; got {cap}"
-        )
-    return cap
+    need = "a positive number, or None for no cap"
+    return _number("softcap", softcap, need, lambda cap: 0 < cap < math.inf)
 
 
 def sinks(
@@ -260,13 +262,6 @@ def no_grad(instead: str, **tensors: Tensor | None) -> None:
             f"{' and '.join(names)} must not require a gradient, which is not "
             f"computed here: use torch.no_grad(), or {instead}"
         )
-
-
-def _under_autocast(query: Tensor) -> str:
-    """Return what to do about it where autocast casts no argument."""
-    if not arguments.is_autocast(query.device):
-        return ""
-    return ": autocast leaves that to you, pass x.to(query.dtype)"
 
 
 def _on_device(name: str, x: Tensor, device: torch.device) -> None:

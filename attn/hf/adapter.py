@@ -24,13 +24,7 @@ def adapt(
     function: Callable[..., Any],
     mask_format: str | Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Return a function of transformers' signature with its calls checked.
-
-    Args:
-        name: of the function, for errors.
-        function: as in ``attn.hf.register``.
-        mask_format: of its masks, as there.
-    """
+    """Return a function of transformers' signature with its calls checked."""
     try:
         inspect.signature(function).bind_partial(*range(5))
     except TypeError:

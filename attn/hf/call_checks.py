@@ -74,8 +74,6 @@ def extra_keywords(
         for k, x in kwargs.items()
         if x is not None and (k not in IGNORED or k in declared)
     }
-    if not extra:
-        return extra
     able = named or tuple(registry.values())
     refuse(
         "attn",

@@ -20,19 +20,8 @@ from torch import Tensor
 
 from attn.positions import convert_pairing
 
-_SCALARS = {
-    0: "B",
-    1: "b",
-    2: "H",
-    3: "h",
-    4: "I",
-    5: "i",
-    6: "f",
-    7: "?",
-    10: "Q",
-    11: "q",
-    12: "d",
-}
+#: The kinds of values, as ``struct`` names them, but for two.
+_SCALARS = dict(enumerate("BbHhIif?")) | dict(enumerate("Qqd", start=10))
 _STRING, _ARRAY = 8, 9
 
 

@@ -21,12 +21,9 @@ def make_mask(
 ) -> Tensor | MaskSpec:
     """Return the mask of one kind of layer, made once for all of them.
 
-    Args:
-        always_spec: include padding in the spec.
-        kwargs: the arguments of ``sdpa_mask`` of transformers.
-
-    Returns:
-        A ``MaskSpec`` if possible, otherwise bool ``(B, 1, L, S)``.
+    ``kwargs`` are those of ``sdpa_mask`` of transformers. The mask is a
+    ``MaskSpec`` if possible, otherwise bool ``(B, 1, L, S)``; always a
+    ``MaskSpec``, which includes padding, with ``always_spec``.
     """
     q_offset, kv_offset = kwargs.get("q_offset", 0), kwargs.get("kv_offset", 0)
     tokens, kv_len = kwargs.get("attention_mask"), kwargs["kv_length"]
@@ -55,12 +52,7 @@ def make_mask(
 
 
 def mask_maker(mask_format: str | Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that makes masks in a format for transformers.
-
-    Args:
-        mask_format: one of ``FORMATS``, or a function of the arguments of
-            transformers' ``sdpa_mask``.
-    """
+    """Return the function that makes masks in a format of ``register``."""
     from transformers import masking_utils
 
     if callable(mask_format):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
 from attn.hf.attention_interface import attn_forward
 from attn.hf.call_checks import IGNORED
@@ -58,55 +59,39 @@ class MaskUses(ast.NodeVisitor):
     def note(self, node: ast.AST, use: str) -> None:
         self.uses.append(f"{use} (line {getattr(node, 'lineno', '?')})")
 
-    def visit_Assign(self, node: ast.Assign | ast.AnnAssign) -> None:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target]
-        )
+    def visit(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                self._visit_assignment(targets, value)
+            case ast.AnnAssign(target=target, value=value):
+                self._visit_assignment([target], value)
+            case ast.Attribute(value=x, attr=name) if self.is_mask(x):
+                if name not in _OF_DICTIONARIES:
+                    self.note(node, f"reads .{name} of its mask")
+            case ast.Subscript(value=x, slice=key) if self.is_mask(x):
+                if isinstance(key, (ast.Slice, ast.Tuple, ast.UnaryOp)):
+                    self.note(node, "indexes its mask")
+            case ast.BinOp(left=a, right=b):
+                if self.is_mask(a) or self.is_mask(b):
+                    self.note(node, "does arithmetic on its mask")
+            case ast.UnaryOp(operand=x, op=ast.Invert()) if self.is_mask(x):
+                self.note(node, "negates its mask")
+            case ast.Compare(left=x, ops=[op, *_]) if self.is_mask(x):
+                if not isinstance(op, (ast.Is, ast.IsNot, ast.In)):
+                    self.note(node, "compares its mask")
+            case ast.Call():
+                if _called(node) in self.interfaces:
+                    self._visit_interface(node)
+                if any(map(self.is_mask, _arguments(node))):
+                    self._visit_receiver(node, _called(node))
+        self.generic_visit(node)
+
+    def _visit_assignment(self, targets: list[ast.expr], value: Any) -> None:
         names = {x.id for x in targets if isinstance(x, ast.Name)}
-        if node.value is not None:
-            if _makes_mask(node.value) or self.is_mask(node.value):
-                self.masks |= names
-            is_call = isinstance(node.value, ast.Call)
-            if is_call and _called(node.value) == "get_interface":
-                self.interfaces |= names
-        self.generic_visit(node)
-
-    visit_AnnAssign = visit_Assign
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        if self.is_mask(node.value) and node.attr not in _OF_DICTIONARIES:
-            self.note(node, f"reads .{node.attr} of its mask")
-        self.generic_visit(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        key = (ast.Slice, ast.Tuple, ast.UnaryOp)
-        if self.is_mask(node.value) and isinstance(node.slice, key):
-            self.note(node, "indexes its mask")
-        self.generic_visit(node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        if self.is_mask(node.left) or self.is_mask(node.right):
-            self.note(node, "does arithmetic on its mask")
-        self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        if self.is_mask(node.operand) and isinstance(node.op, ast.Invert):
-            self.note(node, "negates its mask")
-        self.generic_visit(node)
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        is_known = isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In))
-        if self.is_mask(node.left) and not is_known:
-            self.note(node, "compares its mask")
-        self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        name = _called(node)
-        if name in self.interfaces:
-            self._visit_interface(node)
-        if any(map(self.is_mask, _arguments(node))):
-            self._visit_receiver(node, name)
-        self.generic_visit(node)
+        if value is not None and (_makes_mask(value) or self.is_mask(value)):
+            self.masks |= names
+        if isinstance(value, ast.Call) and _called(value) == "get_interface":
+            self.interfaces |= names
 
     def _visit_interface(self, node: ast.Call) -> None:
         for keyword in node.keywords:

@@ -20,12 +20,6 @@ def packed_mask(
 ) -> Mask | None:
     """Return the mask that keeps packed sequences apart; None without them.
 
-    Args:
-        module: the layer, for its configuration.
-        query, key: ``(1, H, L, D)`` and ``(1, Hkv, L, D)``.
-        cu_seq_lens_q, cu_seq_lens_k: where each sequence starts, and the end
-            of the last, ``(sequences + 1,)``; the same for both.
-
     Source: transformers ``DataCollatorWithFlattening``.
     """
     if cu_seq_lens_q is None and cu_seq_lens_k is None:
@@ -69,12 +63,8 @@ def warn_of_leaks(
 
     Transformers reads positions only without a mask of tokens and without a
     cache; otherwise, with its own attention too, a text sees those before.
-
-    Args:
-        module: the layer; the first of a model speaks for all.
-        positions: of the tokens, ``(B, L)``.
-        kv_len: ``S``.
     """
+    # The first layer speaks for all.
     if getattr(module, "layer_idx", 0) or torch.compiler.is_compiling():
         return
     if positions is None or positions.dim() != 2:

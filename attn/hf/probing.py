@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -19,7 +20,10 @@ _ROWS, _LENGTH = 2, 6
 
 
 class Unsuitable(Exception):
-    """A model computes something else than eager, or cannot be run."""
+    """A model computes something else than eager, or is not run.
+
+    It may be too large, or need more than tokens.
+    """
 
 
 class Probe:
@@ -28,12 +32,6 @@ class Probe:
     Three inputs: random tokens, the same with another last token, and a row
     that is padded. Without gradients, in eval mode; the model is left as it
     was but for its attention.
-
-    Args:
-        model: with a configuration of its own.
-
-    Raises:
-        Unsuitable: the model cannot be run on tokens alone, or is too large.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -53,20 +51,12 @@ class Probe:
         model.set_attn_implementation("eager")
         self.inputs = _inputs(model, vocabulary)
         self.ran: set[type[nn.Module]] = set()
-        with _quiet(model):
-            handles = [
-                x.register_forward_pre_hook(self._note)
-                for x in model.modules()
-            ]
-            try:
-                self.outputs = {
-                    name: out
-                    for name, kwargs in self.inputs.items()
-                    if (out := self._eager(kwargs)) is not None
-                }
-            finally:
-                for handle in handles:
-                    handle.remove()
+        with _quiet(model), register_module_forward_pre_hook(self._note):
+            self.outputs = {
+                name: out
+                for name, kwargs in self.inputs.items()
+                if (out := self._eager(kwargs)) is not None
+            }
         if "tokens" not in self.outputs:
             raise Unsuitable("it does not run on tokens alone")
 
@@ -86,12 +76,7 @@ class Probe:
         return self.ran.issuperset(classes)
 
     def check(self, name: str) -> None:
-        """Compare another attention, by its name in transformers.
-
-        Raises:
-            Unsuitable: it raises, or its outputs are others than eager's; the
-                message says so.
-        """
+        """Raise ``Unsuitable`` unless a name's outputs are those of eager."""
         self.model.set_attn_implementation(name)
         got = {}
         for case in self.outputs:

@@ -17,9 +17,10 @@ from uuid import uuid4
 
 from torch import Tensor
 
-from attn import api
+from attn import api, arguments
 from attn.backends import Registry
 from attn.backends.mask_formats import FORMATS
+from attn.backends.registry import check_registry
 from attn.hf.adapter import adapt
 from attn.hf.attention_interface import attn_forward
 from attn.hf.mask_interface import make_mask, mask_maker
@@ -99,12 +100,8 @@ def register(
 
     Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"name must be a string; got {name!r}")
-    if not isinstance(registry, Registry):
-        raise TypeError(
-            f"registry must be an attn.api.Registry; got {registry!r}"
-        )
+    arguments.text("name", name)
+    check_registry(registry)
     if mask is not None and not callable(mask) and mask not in FORMATS:
         raise ValueError(
             f"mask must be one of {FORMATS} or a function; got {mask!r}"

@@ -70,19 +70,10 @@ def copy_weights(
     num_heads: int,
     ignore: Iterable[str] = (),
 ) -> None:
-    """Copy a checkpoint into a module.
+    """Set all parameters and persistent buffers of a module, or raise.
 
-    Args:
-        module: all its parameters and persistent buffers are set.
-        state: the checkpoint's tensors by name.
-        table: the checkpoint's modules and those of ``module``; if two map
-            to the same tensor, the first applies.
-        num_heads: heads of a projection to Q, K and V.
-        ignore: endings of names without weights, such as old buffers.
-
-    Raises:
-        ValueError: a weight is missing, unexpected, or of another shape;
-            all are named.
+    If two modules of the table map to the same tensor, the first applies;
+    names that end as one of ``ignore``, such as old buffers, do not count.
     """
     mappings = {
         source: WeightMapping((x,)) if isinstance(x, str) else x

@@ -86,9 +86,7 @@ def fused(
 
     band = band_of(inputs)
     assert isinstance(band, Band)
-    query, key, value = map(
-        inputs.to_4d, (inputs.query, inputs.key, inputs.value)
-    )
+    query, key, value = map(inputs.to_4d, inputs.qkv)
     batch = len(query)
     mask, valid = inputs.attn_mask, band.valid
     if mask is not None:

@@ -8,9 +8,11 @@ block of queries, and walks over the keys.
 With the weights ``p``, the output's gradient ``do`` and
 ``delta = sum(out * do)`` of each row, ``dp = do @ v.T``,
 ``ds = p * (dp - delta)``, ``dq = ds @ k * scale``, ``dk = ds.T @ q * scale``
-and ``dv = p.T @ do``. ``attn.kernels.gradients`` launches both.
+and ``dv = p.T @ do``. ``row_dots_kernel`` computes ``delta`` before them, for
+which PyTorch would store three float32 copies of the output.
+``attn.kernels.gradients`` launches them.
 
-Source: Dao et al. 2022, algorithm 4; Dao 2023, section 3.1.
+Source: Dao et al. 2022, algorithm 4 and appendix B.4; Dao 2023, section 3.1.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from attn.kernels.tile import (
     dot,
     load_numbers,
     load_rows,
+    load_tile,
     packed_text,
     store_tile,
     tile_scores,
 )
 
-__all__ = ["attention_dkdv", "attention_dq"]
+__all__ = ["attention_dkdv", "attention_dq", "row_dots_kernel"]
 
 
 @triton.jit
@@ -204,3 +207,21 @@ def attention_dq(
             dq += dot(ds.to(k.dtype), k, PRECISION)
     GRAD_Q += b * dq_b + h * dq_h
     store_tile(GRAD_Q, dq * scale, row, L, dq_l, D, BLOCK_D)
+
+
+@triton.jit
+def row_dots_kernel(
+    OUT, GRAD_OUT, DELTA, H, L,
+    o_b, o_h, o_l, o_d, do_b, do_h, do_l, do_d,
+    DV: tl.constexpr, BLOCK_L: tl.constexpr, BLOCK_DV: tl.constexpr,
+):  # fmt: skip
+    """Compute the dot products of ``BLOCK_L`` rows of one head."""
+    b = tl.program_id(2).to(tl.int64)
+    h = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)
+    OUT += b * o_b + h * o_h
+    GRAD_OUT += b * do_b + h * do_h
+    out = load_tile(OUT, row, L, o_l, o_d, DV, BLOCK_DV)
+    grad = load_tile(GRAD_OUT, row, L, do_l, do_d, DV, BLOCK_DV)
+    delta = tl.sum(out.to(tl.float32) * grad.to(tl.float32), 1)
+    tl.store(DELTA + (b * H + h) * L + row, delta, row < L)

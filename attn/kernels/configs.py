@@ -10,9 +10,7 @@ that the smallest GPUs since sm_80 have.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -26,7 +24,6 @@ __all__ = [
     "config_of",
     "dummy_pointers",
     "empty_rows",
-    "replaced",
     "shape_constants",
     "tiles",
 ]
@@ -140,26 +137,9 @@ def config_of(
         itemsize: bytes of an element, 2 or 4.
         arch: compute capability times ten; ``ANY`` when unknown.
     """
-    table, size = _table(kernel, head_dim, itemsize)
-    return table.get((size, arch), table[size, ANY])
-
-
-def replaced(
-    kernel: str, head_dim: int, itemsize: int, arch: int, config: Config
-) -> AbstractContextManager[object]:
-    """Replace a shipped row while its replacement is measured.
-
-    Args:
-        kernel, head_dim, itemsize, arch: as in ``config_of``.
-        config: the row.
-    """
-    table, size = _table(kernel, head_dim, itemsize)
-    return patch.dict(table, {(size, arch): config})
-
-
-def _table(kernel: str, head_dim: int, itemsize: int) -> tuple[Table, int]:
     table = TABLES[kernel, itemsize]
-    return table, min(size for size, _ in table if head_dim <= size)
+    size = min(size for size, _ in table if head_dim <= size)
+    return table.get((size, arch), table[size, ANY])
 
 
 def config_for(kernel: str, query: Tensor, value: Tensor) -> Config:
@@ -179,13 +159,9 @@ def tiles(
     Blocks shrink with the sequence, to 16 at least.
     """
     config = config_for(kernel, query, value)
-
-    def fit(block: int, length: int) -> int:
-        return min(block, _power_of_2(length))
-
     return {
-        "BLOCK_L": fit(config.block_l, q_len),
-        "BLOCK_S": fit(config.block_s, kv_len),
+        "BLOCK_L": min(config.block_l, _power_of_2(q_len)),
+        "BLOCK_S": min(config.block_s, _power_of_2(kv_len)),
         "num_warps": config.num_warps,
         "num_stages": config.num_stages,
     }
@@ -226,11 +202,7 @@ class Options(NamedTuple):
     longest_k: int = 0
 
     def by_text(self, *tensors: Tensor) -> list[Tensor]:
-        """Return tensors with a row for each program's batch index.
-
-        For packed texts these are views in which each of N rows holds all
-        texts, end to end.
-        """
+        """Return tensors with a row a text; packed, each row is all texts."""
         if self.cu_q is None:
             return [*tensors]
         return [x.expand(len(self.cu_q) - 1, *x.shape[1:]) for x in tensors]

@@ -105,7 +105,7 @@ def decode_attention(
     if lengths is None:
         lengths = query.new_full((B,), S, dtype=torch.int32)
     else:
-        lengths = _integers("lengths", lengths, (B,), most=S)
+        lengths, _ = _integers("lengths", lengths, (B,), most=S)
     validation.window(None if window is None else (window, None))
     out = query.new_empty(B, H, L, Dv)
     lse = query.new_empty(B, H, L, dtype=torch.float32)
@@ -254,8 +254,8 @@ def _default_splits(kv_len: int, block_s: int, programs: int) -> int:
 
 def _integers(
     name: str, x: Tensor, shape: tuple[int, ...], most: int
-) -> Tensor:
-    """Return integers from 0 to ``most`` as kernels read them."""
+) -> tuple[Tensor, list[int]]:
+    """Return integers from 0 to ``most`` as kernels read them, and a list."""
     if x.shape != shape or x.is_floating_point():
         raise ValueError(
             f"{name} must be integers of shape {shape}; got {x.dtype} of "
@@ -268,18 +268,14 @@ def _integers(
             f"{name} must be from 0 to {most}, the tokens that there are; got "
             f"{min(values)} to {max(values)}"
         )
-    return x.to(torch.int32).contiguous()
+    return x.to(torch.int32).contiguous(), values
 
 
 def _starts(
     name: str, starts: Tensor, batch: int, tokens: int
 ) -> tuple[Tensor, int]:
     """Return the starts as kernels read them, and the longest length."""
-    starts = _integers(name, starts, (batch + 1,), most=tokens)
-    tracing.require_values(
-        "which the kernel is launched for", **{name: starts}
-    )
-    values = starts.tolist()
+    starts, values = _integers(name, starts, (batch + 1,), most=tokens)
     if values != sorted(values) or (values[0], values[-1]) != (0, tokens):
         raise ValueError(f"{name} must rise from 0 to {tokens}; got {values}")
     return starts, max((b - a for a, b in pairwise(values)), default=0)

@@ -10,8 +10,8 @@ descriptors, and a program of a persistent grid computes one block after the
 other, where otherwise its loop has one turn.
 
 ``forward`` is the kernel as an operator of PyTorch, which works with autograd
-and ``torch.compile``; ``launch_forward`` sets its grid. Both take validated
-tensors of four axes, from ``attn.kernels.attention``.
+and ``torch.compile``. It takes validated tensors of four axes, from
+``attn.kernels.attention``.
 
 Source: Dao et al. 2022 and 2023; Milakov and Gimelshein 2018.
 """
@@ -52,7 +52,7 @@ from attn.kernels.variants import (
     programs_at_a_time,
 )
 
-__all__ = ["attention_forward", "forward", "launch_forward"]
+__all__ = ["attention_forward", "forward"]
 
 
 @triton.jit
@@ -162,67 +162,6 @@ def attention_forward(
         store_tile(out_head, out, row, L, o_l, DV, BLOCK_DV)
 
 
-def launch_forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    options: Options,
-    variant: str = "",
-) -> None:
-    """Launch the forward kernel, which fills ``out`` and ``lse``.
-
-    Args:
-        query, key, value: as in ``forward``.
-        out, lse: ``(B, H, L, Dv)`` and ``(B, H, L)``.
-        options: see there.
-        variant: as in ``forward``; for texts that are not packed, and where
-            the tensors have descriptors.
-    """
-    packed = options.cu_q is not None
-    query, key, value, out, lse = options.by_text(query, key, value, out, lse)
-    B, H = query.shape[:2]
-    L, S = options.lengths(query, key)
-    tensors = {"query": query, "key": key, "value": value}
-    inputs: list[Any] = [*tensors.values()]
-    tile = tiles("forward", query, value, L, S)
-    grid = (triton.cdiv(L, tile["BLOCK_L"]), H, B)
-    constants = shape_constants(query, key, value) | options.constants
-    variant = variant or config_for("forward", query, value).variant
-    if variant != "pointers":
-        if packed or descriptor_reasons(**tensors):
-            variant = "pointers"
-        else:
-            inputs = descriptors(tensors, constants | tile)
-    if variant == "persistent":
-        most = programs_at_a_time(query.device, tile["num_warps"])
-        grid = (min(most, math.prod(grid)), 1, 1)
-    else:  # only that grid needs it; other values compile the kernel again
-        B = 0
-    if packed:  # the kernel loads both
-        L = S = 0
-    mask, valid, sinks, cu_q, cu_k = dummy_pointers(
-        query, options.mask, options.valid, options.sinks,
-        options.cu_q, options.cu_k,
-    )  # fmt: skip
-    attention_forward[grid](
-        *inputs, out, lse, mask, valid, sinks, options.q_offset, cu_q, cu_k,
-        options.scale, options.softcap, options.left, options.right,
-        B, H, L, S,
-        *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
-        *mask.stride(), *lse.stride()[:2],
-        **constants, **tile,
-        VARLEN=packed, DESCRIPTORS=variant != "pointers",
-        # The largest product has the largest score if the scale is positive.
-        SCALED=not (
-            options.scale > 0 and not options.softcap
-            and constants["MASK_KIND"] < 2
-        ),
-        PERSISTENT=variant == "persistent",
-    )  # fmt: skip
-
-
 @torch.library.custom_op("attn::fused_attention", mutates_args=())
 def forward(
     query: Tensor,
@@ -264,8 +203,43 @@ def forward(
     out, lse = _empty_results(query, key, value, *options)
     if not out.numel():
         return out, lse.fill_(-torch.inf)
-    launch_forward(query, key, value, out, lse, options, variant=variant)
-    return out, lse
+    packed = cu_q is not None
+    results = out, lse
+    query, key, value, out, lse = options.by_text(query, key, value, *results)
+    B, H = query.shape[:2]
+    L, S = options.lengths(query, key)
+    tensors = {"query": query, "key": key, "value": value}
+    loaded: list[Any] = [*tensors.values()]
+    tile = tiles("forward", query, value, L, S)
+    grid = (triton.cdiv(L, tile["BLOCK_L"]), H, B)
+    constants = shape_constants(query, key, value) | options.constants
+    variant = variant or config_for("forward", query, value).variant
+    if variant != "pointers":
+        if packed or descriptor_reasons(**tensors):
+            variant = "pointers"
+        else:
+            loaded = descriptors(tensors, constants | tile)
+    if variant == "persistent":
+        most = programs_at_a_time(query.device, tile["num_warps"])
+        grid = (min(most, math.prod(grid)), 1, 1)
+    else:  # only that grid needs it; other values compile the kernel again
+        B = 0
+    if packed:  # the kernel loads both
+        L = S = 0
+    dummies = dummy_pointers(query, mask, valid, sinks, cu_q, cu_k)
+    mask, valid, sinks, *ends = dummies
+    attention_forward[grid](
+        *loaded, out, lse, mask, valid, sinks, q_offset, *ends,
+        scale, softcap, left, right, B, H, L, S,
+        *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
+        *mask.stride(), *lse.stride()[:2],
+        **constants, **tile,
+        VARLEN=packed, DESCRIPTORS=variant != "pointers",
+        # The largest product has the largest score if the scale is positive.
+        SCALED=not (scale > 0 and not softcap and constants["MASK_KIND"] < 2),
+        PERSISTENT=variant == "persistent",
+    )  # fmt: skip
+    return results
 
 
 @forward.register_fake

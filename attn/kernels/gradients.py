@@ -14,7 +14,11 @@ import torch.nn.functional as F
 import triton
 from torch import Tensor
 
-from attn.kernels.backward import attention_dkdv, attention_dq
+from attn.kernels.backward import (
+    attention_dkdv,
+    attention_dq,
+    row_dots_kernel,
+)
 from attn.kernels.configs import (
     Options,
     config_for,
@@ -23,13 +27,13 @@ from attn.kernels.configs import (
     shape_constants,
     tiles,
 )
-from attn.kernels.delta import row_dots
 from attn.kernels.variants import descriptor_reasons, descriptors
 
 __all__ = ["gradients", "save"]
 
 LN2 = math.log(2)
 MAX_BLOCK = 256  # rows, of any configuration
+DOTS_BLOCK = 32  # rows of a program of ``row_dots_kernel``
 
 
 @torch.library.custom_op("attn::fused_attention_backward", mutates_args=())
@@ -52,7 +56,7 @@ def _backward(
     longest_q: int,
     longest_k: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of query, key and value.
+    """Compute the gradients of query, key and value of ``forward``.
 
     Args:
         grad: of the output, ``(B, H, L, Dv)``.
@@ -61,8 +65,6 @@ def _backward(
             contiguous, a multiple of every block.
         delta: ``sum(out * grad)`` of each row, less the gradient of its lse,
             and 0 from ``L`` on; stored as ``lse``.
-        query, key, value, mask, valid, q_offset, scale, softcap, left, right,
-        cu_q, cu_k, longest_q, longest_k: as in ``forward``.
     """
     options = Options(
         mask, valid, None, q_offset, scale, softcap, left, right,
@@ -120,6 +122,24 @@ def _empty_gradients(
     return tuple(empty_rows(x, x.shape, packed) for x in inputs)
 
 
+@torch.library.custom_op("attn::row_dots", mutates_args=())
+def _row_dots(out: Tensor, grad: Tensor) -> Tensor:
+    """Compute ``sum(out * grad)`` of each row, ``(B, H, L)``, in float32."""
+    delta = _empty_dots(out, grad)
+    B, H, L, Dv = out.shape
+    if out.numel():
+        row_dots_kernel[(triton.cdiv(L, DOTS_BLOCK), H, B)](
+            out, grad, delta, H, L, *out.stride(), *grad.stride(),
+            DV=Dv, BLOCK_L=DOTS_BLOCK, BLOCK_DV=triton.next_power_of_2(Dv),
+        )  # fmt: skip
+    return delta if Dv else delta.zero_()
+
+
+@_row_dots.register_fake
+def _empty_dots(out: Tensor, grad: Tensor) -> Tensor:
+    return out.new_empty(out.shape[:3], dtype=torch.float32)
+
+
 def save(ctx: Any, inputs: Any, output: Any) -> None:
     """Save what the gradients of ``attn.kernels.forward`` need."""
     query, key, value, *fields, _variant = inputs
@@ -138,7 +158,7 @@ def gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
         ctx.saved_tensors
     )
     lse_with_sink, d_sinks = lse, None
-    delta = row_dots(out, d_out)  # (B, H, L)
+    delta = _row_dots(out, d_out)  # (B, H, L)
     if sinks is not None:
         sink = sinks.float()[:, None]  # (H, 1)
         lse_with_sink = torch.logaddexp(lse, sink)

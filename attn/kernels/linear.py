@@ -15,15 +15,12 @@ Source: Yang et al. 2023, "Gated Linear Attention", section 3 and algorithm 1.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from attn.kernels.configs import config_for, shape_constants
 from attn.kernels.tile import LOG2E, dot, load_tile
 
-__all__ = ["launch_linear", "linear_chunks"]
+__all__ = ["linear_chunks"]
 
 LEAST: tl.constexpr = tl.constexpr(-150.0)  # 2 ** LEAST is 0 in float32
 
@@ -86,42 +83,3 @@ def linear_chunks(
         state = state * tl.math.exp2(end)
         state += dot(tl.trans(left), v, PRECISION)
     tl.store(LAST + state_at, state, inside)
-
-
-def launch_linear(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    g: Tensor,
-    scale: float,
-    initial_state: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """Launch the kernel, and return what it fills: output and state.
-
-    Args:
-        query, key: ``(B, Hk, L, D)``.
-        value: ``(B, H, L, Dv)``.
-        g: ``(B, H, L)``, float32.
-        scale: of the scores.
-        initial_state: ``(B, H, D, Dv)``, float32 and contiguous, or None.
-    """
-    B, H, L, Dv = value.shape
-    out = torch.empty_like(value, memory_format=torch.contiguous_format)
-    last = value.new_empty(B, H, query.shape[-1], Dv, dtype=torch.float32)
-    if not last.numel():
-        return out, last
-    config = config_for("linear", query, value)
-    constants = shape_constants(query, key, value)
-    constants["GROUP"] = H // query.shape[1]
-    constants["BLOCK_DV"] = min(config.block_s, constants["BLOCK_DV"])
-    grid = (triton.cdiv(Dv, constants["BLOCK_DV"]), H, B)
-    linear_chunks[grid](
-        query, key, value, g, out,
-        last if initial_state is None else initial_state, last, scale, L,
-        *query.stride(), *key.stride(), *value.stride(), *g.stride(),
-        *out.stride()[:3],
-        **constants, BLOCK_L=config.block_l,
-        HAS_START=initial_state is not None,
-        num_warps=config.num_warps, num_stages=config.num_stages,
-    )  # fmt: skip
-    return out, last

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attn import tracing
 from attn.functional import validation
+from attn.kernels.configs import config_for, shape_constants
 
 __all__ = ["linear_attention_chunks"]
 
@@ -58,12 +59,32 @@ def linear_attention_chunks(
     """
     _check(query, key, value, g, initial_state)
     scale = validation.scale(scale, query.shape[-1])
-    from attn.kernels.linear import launch_linear
+    B, H, L, Dv = value.shape
+    out = torch.empty_like(value, memory_format=torch.contiguous_format)
+    last = value.new_empty(B, H, query.shape[-1], Dv, dtype=torch.float32)
+    if not last.numel():
+        return out, last
+    import triton
 
-    start = initial_state
-    if start is not None:
-        start = start.to(torch.float32).contiguous()
-    return launch_linear(query, key, value, g.to(torch.float32), scale, start)
+    from attn.kernels.linear import linear_chunks
+
+    start = last  # a dummy
+    if initial_state is not None:
+        start = initial_state.to(torch.float32).contiguous()
+    g = g.to(torch.float32)
+    config = config_for("linear", query, value)
+    constants = shape_constants(query, key, value)
+    constants["GROUP"] = H // query.shape[1]
+    constants["BLOCK_DV"] = min(config.block_s, constants["BLOCK_DV"])
+    linear_chunks[(triton.cdiv(Dv, constants["BLOCK_DV"]), H, B)](
+        query, key, value, g, out, start, last, scale, L,
+        *query.stride(), *key.stride(), *value.stride(), *g.stride(),
+        *out.stride()[:3],
+        **constants, BLOCK_L=config.block_l,
+        HAS_START=initial_state is not None,
+        num_warps=config.num_warps, num_stages=config.num_stages,
+    )  # fmt: skip
+    return out, last
 
 
 def _check(

@@ -52,6 +52,14 @@ TILES = {
     "V": "BLOCK_S",
     "GRAD_OUT": "BLOCK_L",
 }
+#: Arguments of another type than their name says: capitals are pointers.
+TYPES = {
+    "fp32": "scale softcap",
+    "i32": "B H L S",
+    "*i32": "OFFSETS CU_Q CU_K LENGTHS",
+    "*fp32": "LSE DELTA SINKS PART PART_LSE G START LAST",
+    "*u8": "VALID",
+}
 #: Of the forward kernel, as in ``configs``, whatever a row selects.
 VARIANTS = ("forward_pointers", "forward_tma", "forward_persistent")
 #: The same kernels over texts stored end to end.
@@ -411,17 +419,10 @@ def _read(
 
 def _type(name: str, dtype: str) -> str:
     """Return the type of a kernel's argument, from its name."""
-    if name in ("scale", "softcap"):
-        return "fp32"
-    if name.islower() or name in ("B", "H", "L", "S"):
-        return "i32"
-    if name in ("OFFSETS", "CU_Q", "CU_K", "LENGTHS"):
-        return "*i32"
-    if name in ("LSE", "DELTA", "SINKS", "PART", "PART_LSE"):
-        return "*fp32"
-    if name in ("G", "START", "LAST"):
-        return "*fp32"
-    return "*u8" if name == "VALID" else f"*{dtype}"
+    for kind, names in TYPES.items():
+        if name in names.split():
+            return kind
+    return "i32" if name.islower() else f"*{dtype}"
 
 
 def _disassemble(cubin: bytes) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -55,18 +57,15 @@ def short_convolution(
     Source: Poli et al. 2023, "Hyena"; Gu and Dao 2023, "Mamba", section 3.4;
     ``causal_conv1d``.
     """
-    if not isinstance(x, Tensor) or x.dim() != 3:
-        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise ValueError(f"x must have shape (B, L, E); got {got}")
-    B, L, E = x.shape
-    given = {"weight": weight, "bias": bias, "state": state}
     arguments.tensor("x", x, floating=True)
+    if x.dim() != 3:
+        raise ValueError(f"x must have shape (B, L, E); got {tuple(x.shape)}")
+    B, L, E = x.shape
+    given: dict[str, Any] = {"weight": weight, "bias": bias, "state": state}
     for name, other in given.items():
-        if other is None and name != "weight":
-            continue
-        arguments.tensor(name, other, floating=True)
-        assert other is not None
-        arguments.same_device(name, other, "x", x)
+        if other is not None or name == "weight":
+            arguments.tensor(name, other, floating=True)
+            arguments.same_device(name, other, "x", x)
     if weight.dim() != 2 or len(weight) != E or not weight.shape[1]:
         raise ValueError(
             f"weight must have shape (E, K) = ({E}, K), one filter a feature;"

@@ -40,9 +40,7 @@ class Inputs(NamedTuple):
         }[mode]
 
         def one(part: slice, state: Tensor) -> tuple[Tensor, Tensor]:
-            q, k, v, g = (x[:, :, part] for x in self[:4])
-            beta = None if self.beta is None else self.beta[:, :, part]
-            return form(q, k, v, g, beta, state)
+            return form(*scan.tokens(part, *self[:5]), state)
 
         return each_text(one, self.cu_seqlens, self.state, axis=2)
 
@@ -153,8 +151,4 @@ def _like(
         raise ValueError(
             f"{name} must have shape {need}; got {tuple(x.shape)}"
         )
-    if x.device != query.device:
-        raise ValueError(
-            f"{name} must be on the device of query, {query.device}; got "
-            f"{x.device}"
-        )
+    arguments.same_device(name, x, "query", query)

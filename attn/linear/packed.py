@@ -17,14 +17,10 @@ def each_text(
     states: Tensor,
     axis: int,
 ) -> tuple[Tensor, Tensor]:
-    """Run a function on each packed text, with a state of its own.
+    """Run a function on each packed text, with its own of ``(N, …)`` states.
 
-    Args:
-        one: maps the tokens of a text, and its state ``(1, …)``, to an
-            output and the state after it.
-        cu_seqlens: as in ``check_packed``; None for texts in rows.
-        states: ``(N, …)``.
-        axis: of the tokens in an output.
+    ``one`` maps the tokens of a text, and its state ``(1, …)``, to an output,
+    with tokens along ``axis``, and the state after it.
     """
     if cu_seqlens is None:
         return one(slice(None), states)
@@ -37,13 +33,7 @@ def each_text(
 
 
 def check_packed(cu_seqlens: Tensor | None, batch: int, length: int) -> int:
-    """Return the number of texts: of rows, or packed into a single row.
-
-    Args:
-        cu_seqlens: the start of each text and the end of the last, integers
-            ``(N + 1,)``, as FlashAttention has them.
-        batch, length: ``B`` and ``L`` of the tokens.
-    """
+    """Return the number of texts: of rows, or packed into a single row."""
     if cu_seqlens is None:
         return batch
     is_tensor = isinstance(cu_seqlens, Tensor)

@@ -9,10 +9,13 @@ delta rule, writing strength ``beta``::
     out = q @ S                         # read
 
 Tensors are ``(B, H, L, D)``; ``g`` is ``(B, H, L, 1)``, or ``(B, H, L, D)``
-with a decay for each channel of the key.
+with a decay for each channel of the key. ``beta`` is ``(B, H, L, 1)``; None
+adds each value as it is. The state is ``(B, H, D, Dv)``.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,15 +33,7 @@ def recurrent(
 ) -> tuple[Tensor, Tensor]:
     """Apply the rule to one token after the other.
 
-    Args:
-        q, k: ``(B, H, L, D)``.
-        v: ``(B, H, L, Dv)``.
-        g: log decays, ``(B, H, L, 1)`` or ``(B, H, L, D)``.
-        beta: ``(B, H, L, 1)``; None adds each value as it is.
-        state: before the first token, ``(B, H, D, Dv)``.
-
-    Returns:
-        The outputs, ``(B, H, L, Dv)``, and the state after the last token.
+    Returned are the outputs, and the state after the last token.
     """
     outs = [v[:, :, :0]]
     for t in range(v.shape[2]):
@@ -61,29 +56,19 @@ def chunked(
     state: Tensor,
     chunk_size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Apply the rule to a chunk of tokens at a time.
-
-    Args:
-        q, k, v, g, beta, state: as in ``recurrent``.
-        chunk_size: tokens at a time; the last chunk may be shorter.
-
-    Returns:
-        As ``recurrent``.
-    """
+    """Apply the rule to a chunk of tokens at a time."""
     outs = [v[:, :, :0]]
     for start in range(0, v.shape[2], chunk_size):
         part = slice(start, start + chunk_size)
-        strength = None if beta is None else beta[:, :, part]
-        out, state = parallel(
-            q[:, :, part],
-            k[:, :, part],
-            v[:, :, part],
-            g[:, :, part],
-            strength,
-            state,
-        )
+        now = *tokens(part, q, k, v, g, beta), state
+        out, state = parallel(*now)
         outs.append(out)
     return torch.cat(outs, 2), state
+
+
+def tokens(part: slice, *tensors: Tensor | None) -> Any:
+    """Return some tokens of each tensor."""
+    return (None if x is None else x[:, :, part] for x in tensors)
 
 
 def parallel(
@@ -94,10 +79,7 @@ def parallel(
     beta: Tensor | None,
     state: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Apply the rule to all tokens at once, by matrix products.
-
-    Arguments and results are those of ``recurrent``.
-    """
+    """Apply the rule to all tokens at once, by matrix products."""
     if not tracing.in_graph() and not v.shape[2]:
         return v, state
     decay = pair_decays(g)  # (B, H, C, C, 1 or D)
@@ -119,16 +101,11 @@ def parallel(
 def pair_decays(g: Tensor) -> Tensor:
     """Return what is left at token ``i`` of what token ``j`` wrote.
 
-    That is ``exp(g[j + 1] + … + g[i])``, and 0 for ``j > i``. Differences of
+    That is ``exp(g[j + 1] + … + g[i])``, and 0 for ``j > i``, of shape
+    ``(..., C, C, X)`` for a ``g`` of ``(..., C, X)``. Differences of
     a cumulative sum would lose digits, and give NaN for a decay to 0, where
     ``g`` is minus infinity. Masked sums are set before the exponential: a
     gradient through ``inf * 0`` is NaN.
-
-    Args:
-        g: ``(..., C, X)``.
-
-    Returns:
-        ``(..., C, C, X)``.
     """
     C = g.shape[-2]
     order = torch.ones(C, C, dtype=torch.bool, device=g.device)

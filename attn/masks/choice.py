@@ -140,9 +140,11 @@ def top_k_blocks(
     start = _start(q_offset, (B, H, L, S), causal())
     scores = _block_scores(query, key, block_size, pool)  # (B, Hkv, L, S/bs)
     blocks = torch.arange(scores.shape[-1], device=key.device)
-    position = torch.arange(L, device=key.device)[:, None]
-    position = position + _column(start, key.device)  # (L, 1), (B, 1, L, 1)
-    own = position // block_size
+    first = start
+    if isinstance(start, Tensor):
+        first = start.to(key.device).view(-1, 1, 1, 1)
+    position = torch.arange(L, device=key.device)[:, None] + first
+    own = position // block_size  # (L, 1), (B, 1, L, 1)
     allowed, is_own = blocks <= own, blocks == own
     if mask is not None:
         pairs = (mask & causal()).dense(
@@ -251,13 +253,6 @@ def _start(
     return 0
 
 
-def _column(start: int | Tensor, device: torch.device) -> int | Tensor:
-    """Return a start for each row, ``(B, 1, 1, 1)``, or one for all."""
-    if not isinstance(start, Tensor) or not start.dim():
-        return start
-    return start.to(device).view(-1, 1, 1, 1)
-
-
 def _check_blocks(query: Any, key: Any, block_size: Any, pool: str) -> None:
     """Require heads that share keys evenly, and blocks."""
     for name, x in (("query", query), ("key", key)):
@@ -268,11 +263,7 @@ def _check_blocks(query: Any, key: Any, block_size: Any, pool: str) -> None:
             )
         if not x.is_floating_point():
             raise TypeError(f"{name} must be floating; got {x.dtype}")
-        if x.device != query.device:
-            raise ValueError(
-                f"{name} must be on the device of query, {query.device}; got "
-                f"{x.device}"
-            )
+        arguments.same_device(name, x, "query", query)
     if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
         raise ValueError(
             "key must have the batch and the head_dim of query, "

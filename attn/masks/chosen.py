@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import tracing
+from attn import arguments, tracing
 from attn.masks.extent import Extent
 from attn.masks.mask import Mask
 
@@ -67,11 +67,7 @@ def is_chosen(
     """Look up ``chosen``, ``(1 or B, 1 or Hkv, L, blocks)``."""
     B, heads, L, blocks = chosen.shape
     q_idx, kv_idx = torch.as_tensor(q_idx), torch.as_tensor(kv_idx)
-    if q_idx.device != chosen.device:
-        raise ValueError(
-            "the mask's data must be on the device of the positions, "
-            f"{q_idx.device}; got {chosen.device}"
-        )
+    arguments.same_device("the mask's data", chosen, "the positions", q_idx)
     if isinstance(start, Tensor):
         start = start.to(chosen.device).expand(B)[b if B > 1 else b * 0]
     row, column = q_idx - start, kv_idx // block_size

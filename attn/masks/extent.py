@@ -1,4 +1,4 @@
-"""The positions that a mask's own data covers: ids, valid tokens, lengths."""
+"""The data of masks: ids, valid tokens, lengths, and what they cover."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from attn import tracing
 
 
 class Extent(NamedTuple):
@@ -84,7 +86,7 @@ class Extent(NamedTuple):
 def least(sizes: list[int | None]) -> int | None:
     """Return the least of the sizes; None is no bound."""
     known = [x for x in sizes if x is not None]
-    return min(known) if known else None
+    return min(known) if known else None  # Dynamo has no default of min
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:
@@ -103,4 +105,29 @@ def check_q_offset(q_offset: object, batch: int) -> None:
         raise ValueError(
             "q_offset must have one position, (), or one for each batch row, "
             f"({batch},); got shape {tuple(q_offset.shape)}"
+        )
+
+
+def value_range(x: Tensor) -> tuple[int, int]:
+    """Return the least and the greatest value; 0 and 0 where unknown.
+
+    The code of a compiled graph must not depend on the values of a tensor.
+    """
+    if x.dtype == torch.bool or not (x.numel() and tracing.has_values(x)):
+        return 0, 0
+    least, most = torch.aminmax(x)
+    return int(least), int(most)
+
+
+def check_ids(name: str, ids: object, *shapes: str) -> None:
+    """Require integers of one of the shapes, given from rank 1 up."""
+    got: object = getattr(ids, "dtype", type(ids).__name__)
+    if not isinstance(ids, Tensor) or ids.is_floating_point():
+        raise TypeError(f"{name} must be an integer tensor; got {got}")
+    if ids.dtype == torch.bool or ids.is_complex():
+        raise TypeError(f"{name} must be an integer tensor; got {got}")
+    if not 1 <= ids.dim() <= len(shapes):
+        raise ValueError(
+            f"{name} must have shape {' or '.join(shapes)}; got "
+            f"{tuple(ids.shape)}"
         )

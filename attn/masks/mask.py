@@ -99,26 +99,11 @@ class Mask:
 
     def __and__(self, other: Mask) -> Mask:
         """Allow what both allow."""
-        if not isinstance(other, Mask):
-            raise self._refusal("&", other)
-        return Mask(
-            partial(predicates.both, self, other),
-            f"{self._inside(' & ')} & {other._inside(' & ')}",
-            self.terms + other.terms,
-            self.uses_query or other.uses_query,
-            self.extent.meet(other.extent),
-        )
+        return self._joined("&", predicates.both, other)
 
     def __or__(self, other: Mask) -> Mask:
         """Allow what either allows."""
-        if not isinstance(other, Mask):
-            raise self._refusal("|", other)
-        return Mask(
-            partial(predicates.either, self, other),
-            f"{self._inside(' | ')} | {other._inside(' | ')}",
-            uses_query=self.uses_query or other.uses_query,
-            extent=self.extent.meet(other.extent),
-        )
+        return self._joined("|", predicates.either, other)
 
     def __rand__(self, other: object) -> Mask:
         raise self._refusal("&", other)
@@ -127,6 +112,18 @@ class Mask:
         raise self._refusal("|", other)
 
     __array_ufunc__ = None  # an array gives & and | to the mask
+
+    def _joined(self, operator: str, combine: Any, other: Mask) -> Mask:
+        if not isinstance(other, Mask):
+            raise self._refusal(operator, other)
+        between = f" {operator} "
+        return Mask(
+            partial(combine, self, other),
+            f"{self._inside(between)}{between}{other._inside(between)}",
+            self.terms + other.terms if operator == "&" else (Term("opaque"),),
+            self.uses_query or other.uses_query,
+            self.extent.meet(other.extent),
+        )
 
     def _refusal(self, operator: str, other: object) -> TypeError:
         """Return the error for an operator whose other side is no mask."""

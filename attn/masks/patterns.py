@@ -15,9 +15,8 @@ from torch import Tensor
 
 from attn import arguments
 from attn.masks import predicates
-from attn.masks.extent import Extent
+from attn.masks.extent import Extent, check_ids, value_range
 from attn.masks.mask import Mask, Term
-from attn.masks.validation import check_ids, value_range
 
 # The package and the API pages have these names from here.
 __all__ = [
@@ -58,7 +57,6 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
     Source: ONNX ``Attention`` (``left_window_size``); FlashAttention
     ``window_size``.
     """
-
     for name, size in (("left", left), ("right", right)):
         if size is not None:
             arguments.count(name, size, 0)

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import arguments
+
 Predicate = Callable[[Any, Any, Any, Any], Any]
 
 
@@ -82,11 +84,8 @@ def real_of_lengths(
 def _entry(rows: Tensor, b: Any, position: Any) -> Any:
     """Return ``rows[b, position]``; one row serves the whole batch."""
     position = torch.as_tensor(position)  # a plain int is allowed, too
-    if isinstance(b, Tensor) and b.device != rows.device:
-        raise ValueError(
-            f"the mask's data must be on the device of the positions, "
-            f"{b.device}; got {rows.device}"
-        )
+    if isinstance(b, Tensor):
+        arguments.same_device("the mask's data", rows, "the positions", b)
     row = b if rows.shape[0] > 1 else b * 0
     return rows[row, position.clamp(0, max(rows.shape[1] - 1, 0))]
 

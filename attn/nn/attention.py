@@ -9,15 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from attn import arguments
-from attn.api import Registry, attention
-from attn.api import registry as default_registry
+from attn.api import Registry
 from attn.cache import Cache
 from attn.functional import attention_weights, merge_heads
-from attn.functional.inputs import AttentionOptions
 from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.nn import nested, validation
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.norms import RMSNorm, placed
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
@@ -123,21 +121,21 @@ class MultiHeadAttention(nn.Module):
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.num_kv_heads = num_kv_heads
         validation.sizes(embed_dim, num_heads, num_kv_heads, head_dim)
-        validation.given_sizes(
-            head_dim=head_dim, value_dim=value_dim, kdim=kdim, vdim=vdim
+        head_dim = embed_dim // num_heads if head_dim is None else head_dim
+        self.head_dim = head_dim
+        self.value_dim = head_dim if value_dim is None else value_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        arguments.counts(head_dim=head_dim, value_dim=self.value_dim)
+        arguments.counts(kdim=self.kdim, vdim=self.vdim)
+        validation.options(
+            dropout, norm_eps, scale, impl, registry, window, softcap
         )
-        validation.options(dropout, norm_eps, window, softcap, scale, registry)
-        self.head_dim = head_dim or embed_dim // num_heads
-        validation.rope(rope, self.head_dim, alibi)
-        self.value_dim = value_dim or self.head_dim
-        self.kdim = kdim or embed_dim
-        self.vdim = vdim or embed_dim
+        validation.rope(rope, head_dim, alibi)
         self.dropout, self.packed = dropout, packed
         self.rope, self.alibi = rope, alibi
         self.window, self.is_causal = window, is_causal
         self.softcap, self.scale = softcap, scale
-        if impl != "auto":
-            _ = (registry or default_registry)[impl]  # raises if unknown
         self.impl, self.registry = impl, registry
         q_size = num_heads * self.head_dim
         k_size = num_kv_heads * self.head_dim
@@ -238,37 +236,26 @@ class MultiHeadAttention(nn.Module):
         is_self = key is None or key is query
         key = query if key is None else key
         value = key if value is None else value
-        if lengths is not None and cache is None:
-            raise ValueError(
-                "lengths must be None without a cache: pass a "
-                "key_padding_mask; got a tensor"
-            )
         if cache is not None:
             validation.cache(
                 query, is_self, q_offset=q_offset, key_positions=key_positions
             )
-            lengths = validation.lengths(
-                lengths, query, key_padding_mask=key_padding_mask
-            )
+        lengths = validation.cached_lengths(
+            lengths, query, cache, key_padding_mask
+        )
         validation.given_tensors(
             query=query, key=key, value=value,
             positions=positions, key_positions=key_positions,
         )  # fmt: skip
         if query.is_nested or key.is_nested or value.is_nested:
-            given: dict[str, Any] = {
-                "attn_mask": attn_mask,
-                "is_causal": is_causal,
-                "positions": positions,
-                "key_positions": key_positions,
-                "position_embeddings": position_embeddings,
-                "q_offset": q_offset,
-            }
-            others = {name: x for name, x in given.items() if x is not None}
-            if need_weights:
-                others["need_weights"] = True
-                others["average_attn_weights"] = average_attn_weights
-            inputs = (query, key, value, key_padding_mask)
-            return nested.forward(self, *inputs, **others)
+            return nested.forward(
+                self, query, key, value, key_padding_mask,
+                attn_mask=attn_mask, is_causal=is_causal, q_offset=q_offset,
+                positions=positions, key_positions=key_positions,
+                position_embeddings=position_embeddings,
+                need_weights=need_weights or None,
+                average_attn_weights=average_attn_weights,
+            )  # fmt: skip
         validation.inputs(self, query, key, value)
         q, k, v = project(self, query, key, value)  # (B, H, L, D), …
         if cache is not None and positions is None:
@@ -307,24 +294,13 @@ class MultiHeadAttention(nn.Module):
             real = None if is_causal else cache.valid()
         masks = (attn_mask, key_padding_mask, real)
         options = call_options(self, q, k, v, ids, is_causal, *masks)
-        out = self._output(query, self._attend(q, k, v, options))
+        out = self._output(query, attend(self, q, k, v, options))
         if not need_weights:
             return out
         options["dropout_p"] = 0.0
         weights = attention_weights(q, k, **options).weights.to(q.dtype)
         weights = weights.mean(1) if average_attn_weights else weights
         return out, weights[0] if query.dim() == 2 else weights
-
-    def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions
-    ) -> Tensor:
-        """Return the output of each head, ``(B, H, L, Dv)``."""
-        registry = self.registry or default_registry
-        heads = attention(
-            q, k, v, **options, impl=self.impl, registry=registry
-        )
-        assert isinstance(heads, Tensor)
-        return heads
 
     def _output(self, query: Tensor, heads: Tensor) -> Tensor:
         """Merge and project the heads, ``(B, L, E)``, or ``(L, E)``."""

@@ -192,8 +192,12 @@ class TransformerBlock(nn.Module):
             )
         if memory is not None and self.memory_norm is not None:
             memory = self.memory_norm(memory)
-        if self.attention is None:
-            _refuse_unused(options)
+        for name in _OF_SELF_ATTENTION if self.attention is None else ():
+            if options.get(name) is not None:
+                raise ValueError(
+                    f"{name} must be None for a block without "
+                    f"self_attention; got {options[name]!r}"
+                )
         inputs: dict[str, dict[str, Any]] = {
             "attention": options,
             "cross_attention": {
@@ -260,13 +264,3 @@ def check_halves(
         raise ValueError(
             "memory_norm must be False without cross_attention; got True"
         )
-
-
-def _refuse_unused(options: dict[str, Any]) -> None:
-    """Refuse what a block without self-attention would ignore."""
-    for name in _OF_SELF_ATTENTION:
-        if options.get(name) is not None:
-            raise ValueError(
-                f"{name} must be None for a block without self_attention; "
-                f"got {options[name]!r}"
-            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -19,32 +20,6 @@ INIT_STD = 0.02  # of every weight, as in GPT-2
 ADDED = ("out_proj.weight", "o_proj.weight", "down_proj.weight")
 # Parameters that a layer has drawn itself: they are no matrices.
 DRAWN = ("conv_weight", "dt_bias", "A_log")
-# The fields of a configuration that a block takes, and its attention.
-BLOCK_OPTIONS = (
-    "norm_order",
-    "norm",
-    "norm_eps",
-    "feed_forward",
-    "hidden_dim",
-    "ffn_bias",
-    "self_attention",
-    "cross_attention",
-    "memory_norm",
-    "dropout",
-)
-ATTENTION_OPTIONS = (
-    "num_kv_heads",
-    "head_dim",
-    "value_dim",
-    "is_causal",
-    "softcap",
-    "qk_norm",
-    "sinks",
-    "gate",
-    "packed",
-    "bias",
-    "out_bias",
-)
 
 
 def make_block(
@@ -55,24 +30,18 @@ def make_block(
     alibi: bool,
 ) -> TransformerBlock:
     """Return a block; only what is given reaches the class of attention."""
-    options = {name: getattr(config, name) for name in ATTENTION_OPTIONS}
+    fields = dataclasses.fields(config)
+    given = {f.name: config.of_layer(f.name, layer) for f in fields}
+    block = inspect.signature(TransformerBlock).parameters
+    own = inspect.signature(MultiHeadAttention).parameters
+    options = {k: x for k, x in given.items() if k in own and k not in block}
     options |= {"rope": rope, "alibi": alibi}
-    for name in ("window", "scale"):
-        options[name] = config.of_layer(name, layer)
-    attention = config.of_layer("attention", layer)
-    default = inspect.signature(MultiHeadAttention).parameters
-    options = {
-        name: x for name, x in options.items() if x != default[name].default
-    }
+    options = {k: x for k, x in options.items() if x != own[k].default}
+    given = {k: x for k, x in given.items() if k in block}
+    attention = given["attention"]
     if cls := state_layer_class(attention):
-        attention, options = _state_layer(attention, cls, options)
-    return TransformerBlock(
-        config.embed_dim,
-        config.num_heads,
-        **{name: getattr(config, name) for name in BLOCK_OPTIONS},
-        attention=attention,
-        **options,
-    )
+        given["attention"], options = _state_layer(attention, cls, options)
+    return TransformerBlock(**given, **options)
 
 
 def _state_layer(

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from attn.api import attention
+from attn.api import registry as default_registry
 from attn.functional.inputs import AttentionOptions, validate
 from attn.masks import Mask, padding
 from attn.masks.combine import combine_masks, key_padding
@@ -28,41 +30,9 @@ def call_options(
 ) -> AttentionOptions:
     """Return the keywords of ``attention`` for one call.
 
-    Args:
-        module: a ``MultiHeadAttention``.
-        q, k, v: its heads, rotated.
-        ids: their positions.
-        is_causal: the module's when None.
-        attn_mask, key_padding_mask: those of the call.
-        real: True for a key that a cache has written, ``(B, S)``.
+    The caller's mask, padding, ALiBi and ``real``, which is True for a key
+    that a cache has written, ``(B, S)``, become one mask.
     """
-    if is_causal is None:
-        is_causal = module.is_causal
-    masks = (attn_mask, key_padding_mask, real)
-    return {
-        "attn_mask": _one_mask(module, q, k, v, ids, *masks),
-        "is_causal": is_causal,
-        "scale": module.scale,
-        "enable_gqa": module.num_kv_heads != module.num_heads,
-        "softcap": module.softcap,
-        "sinks": module.sinks,
-        "window": module.window,
-        "q_offset": ids.q_offset,
-        "dropout_p": module.dropout if module.training else 0.0,
-    }
-
-
-def _one_mask(
-    module: Any,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    ids: PositionIds,
-    attn_mask: Tensor | Mask | None,
-    key_padding_mask: Tensor | None,
-    real: Tensor | None,
-) -> Tensor | Mask | None:
-    """Return the caller's mask, padding and ALiBi as one mask."""
     validation.attn_mask(attn_mask)
     others: list[Tensor | Mask] = []
     if real is not None:
@@ -73,15 +43,33 @@ def _one_mask(
     if module.alibi:
         bias = alibi_bias(module.num_heads, ids.of_queries(), ids.of_keys())
         others.append(bias if bias.dim() == 4 else bias[None])
-    if not others:
-        return attn_mask
-
-    validated = partial(
-        validate, q, k, v, enable_gqa=True, q_offset=ids.q_offset
-    )
-    validated(attn_mask=attn_mask)
-    for other in others:
-        attn_mask = combine_masks(
-            attn_mask, other, lambda m: validated(attn_mask=m).allowed()
+    if others:
+        validated = partial(
+            validate, q, k, v, enable_gqa=True, q_offset=ids.q_offset
         )
-    return attn_mask
+        validated(attn_mask=attn_mask)
+        for other in others:
+            attn_mask = combine_masks(
+                attn_mask, other, lambda m: validated(attn_mask=m).allowed()
+            )
+    return {
+        "attn_mask": attn_mask,
+        "is_causal": module.is_causal if is_causal is None else is_causal,
+        "scale": module.scale,
+        "enable_gqa": module.num_kv_heads != module.num_heads,
+        "softcap": module.softcap,
+        "sinks": module.sinks,
+        "window": module.window,
+        "q_offset": ids.q_offset,
+        "dropout_p": module.dropout if module.training else 0.0,
+    }
+
+
+def attend(
+    module: Any, q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions
+) -> Tensor:
+    """Return the output of each head, ``(B, H, L, Dv)``."""
+    registry = module.registry or default_registry
+    heads = attention(q, k, v, **options, impl=module.impl, registry=registry)
+    assert isinstance(heads, Tensor)
+    return heads

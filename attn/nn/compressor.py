@@ -65,13 +65,9 @@ class KeyCompressor(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        sizes = {
-            "embed_dim": embed_dim,
-            "head_dim": head_dim,
-            "block_size": block_size,
-        }
-        for name, size in sizes.items():
-            arguments.count(name, size)
+        arguments.counts(
+            embed_dim=embed_dim, head_dim=head_dim, block_size=block_size
+        )
         if rope is not None and rope.head_dim > head_dim:
             raise ValueError(
                 f"rope must have at most the head_dim, {head_dim}; got "

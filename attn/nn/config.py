@@ -37,9 +37,7 @@ class TransformerConfig:
         is_causal: True for a decoder, which predicts; False for an encoder.
         max_positions: the number of ``"learned"`` positions; the others
             have no limit and do not use it.
-        num_kv_heads: ``Hkv``; ``H`` when None.
-        head_dim: ``D``; ``E / H`` when None.
-        value_dim: ``Dv``; ``D`` when None.
+        num_kv_heads, head_dim, value_dim: as in ``MultiHeadAttention``.
         attention: the implementation of every ``MultiHeadAttention``;
             ``"linear"`` or ``"gated_delta"``, or a class in its place, as in
             ``TransformerBlock``. A sequence has one for each layer, for a
@@ -48,17 +46,10 @@ class TransformerConfig:
         window, scale: as in ``MultiHeadAttention``, one for all layers, or
             a sequence with one for each.
         softcap, qk_norm, sinks, gate, packed: as in ``MultiHeadAttention``.
-        bias: of the query, key and value projections.
-        out_bias, ffn_bias: of the output projection and the feed-forward;
-            as ``bias`` when None.
-        norm: ``"layer"`` or ``"rms"``, or a class.
-        norm_eps: its epsilon.
-        norm_order: ``"pre"``, ``"post"``, ``"sandwich"`` or ``"parallel"``,
-            as in ``TransformerBlock``.
-        feed_forward: ``"gelu"``, ``"gelu_tanh"``, ``"relu"``, ``"silu"``; with
-            a gate ``"swiglu"``, ``"geglu"``, ``"geglu_tanh"``, ``"reglu"``;
-            ``"none"``; or a class.
-        hidden_dim: of the feed-forward; its own default when None.
+        bias, out_bias, ffn_bias: of the query, key and value projections, of
+            the output's and of the feed-forward; as ``bias`` when None.
+        norm, norm_eps, norm_order: as in ``TransformerBlock``.
+        feed_forward, hidden_dim: as in ``TransformerBlock``.
         self_attention, cross_attention, memory_norm: what a block attends
             to, the tokens or a memory, as in ``TransformerBlock``.
         segments: number of learned segment vectors (BERT's token types).

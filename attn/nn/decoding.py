@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attn.cache import Cache, StaticCache
 from attn.nn.empty_caches import CACHES
-from attn.nn.ragged_prompts import RaggedLogits
+from attn.nn.ragged_prompts import ragged_logits
 from attn.nn.transformer import Transformer
 from attn.positions import LearnedPositions, position_ids
 
@@ -30,13 +30,8 @@ def next_logits(
 ) -> NextLogits:
     """Return the function that runs a model on the tokens it has not read.
 
-    Args:
-        model: a ``Transformer``, a causal language model of transformers, or
-            any function from ids ``(B, L)`` to logits ``(B, L, V)``.
-        cache: see ``attn.nn.generate``.
-        ids, mask: the prompt and its ``attention_mask``.
-        length: number of tokens that the model reads, at most.
-        lengths: number of real tokens in each prompt, ``(B,)``; all if None.
+    The arguments are those of ``generate``; ``length`` is the number of
+    tokens that the model reads, at most.
     """
     if isinstance(cache, str) and cache not in CACHES:
         raise ValueError(
@@ -81,27 +76,15 @@ def _of_attn(
     length: int,
     lengths: Tensor | None,
 ) -> NextLogits:
-    config = original.config
-    if not (config.head and config.is_causal):
-        raise ValueError(
-            "model must be causal and end with logits; got is_causal="
-            f"{config.is_causal}, head={config.head}"
-        )
-    learned = original.positions
-    if isinstance(learned, LearnedPositions) and length > len(learned.weight):
-        raise ValueError(
-            f"max_new_tokens must leave at most {len(learned.weight)} tokens "
-            "to read, one for each learned position; got "
-            f"{length}, the prompt included"
-        )
+    check_predicts(original.config)
+    check_length(original, length)
     caches = cache
     if isinstance(cache, str):
         caches = original.new_caches(cache, batch=len(ids), capacity=length)
+    sizes = _capacities(caches, length)
     if lengths is not None:
-        _check_caches(caches, length)
-        return RaggedLogits(model, caches, ids, lengths)
-    read = _tokens_read(caches, ids, length)
-    sizes = [x.capacity for x in caches or () if isinstance(x, StaticCache)]
+        return ragged_logits(model, caches, ids, lengths)
+    read = _tokens_read(caches, ids)
 
     def step(ids: Tensor, mask: Tensor | None) -> Tensor:
         nonlocal read
@@ -123,10 +106,30 @@ def _of_attn(
     return step
 
 
-def _check_caches(caches: Any, length: int) -> None:
-    """Require caches of attn that have room for all tokens, or None."""
+def check_predicts(config: Any) -> None:
+    """Require a model that predicts the next token."""
+    if not (config.head and config.is_causal):
+        raise ValueError(
+            "model must be causal and end with logits; got is_causal="
+            f"{config.is_causal}, head={config.head}"
+        )
+
+
+def check_length(model: Any, length: int) -> None:
+    """Require a position for each token that a model reads of a text."""
+    learned = model.positions
+    if isinstance(learned, LearnedPositions) and length > len(learned.weight):
+        raise ValueError(
+            f"max_new_tokens must leave at most {len(learned.weight)} tokens "
+            "to read, one for each learned position; got "
+            f"{length}, the prompt included"
+        )
+
+
+def _capacities(caches: Any, length: int) -> list[int]:
+    """Return the sizes of static caches, which must have room for a text."""
     if caches is None:
-        return
+        return []
     if not isinstance(caches, Sequence) or not all(
         isinstance(x, Cache) for x in caches
     ):
@@ -140,11 +143,11 @@ def _check_caches(caches: Any, length: int) -> None:
             f"cache must have a capacity of {length}, for the prompt and "
             f"max_new_tokens - 1; got {min(sizes)}"
         )
+    return sizes
 
 
-def _tokens_read(caches: Any, ids: Tensor, length: int) -> int:
+def _tokens_read(caches: Any, ids: Tensor) -> int:
     """Return how many tokens caches have read: fewer than the prompt has."""
-    _check_caches(caches, length)
     if not caches:  # none, or those of a model without blocks
         return 0
     seen = torch.as_tensor(caches[0].seq_len)

@@ -146,13 +146,7 @@ def feed_forward_factory(
     ffn_bias: bool | None,
     bias: bool = True,
 ) -> LayerFactory | None:
-    """Return what makes the feed-forward of a block; None for ``"none"``.
-
-    Args:
-        feed_forward: one of ``FEED_FORWARDS``, or what makes one for a size.
-        hidden_dim, ffn_bias: of a feed-forward given by name.
-        bias: where ``ffn_bias`` is None.
-    """
+    """Return what makes the feed-forward of a block; None for ``"none"``."""
     options: dict[str, Any] = {
         "hidden_dim": hidden_dim,
         "bias": bias if ffn_bias is None else ffn_bias,

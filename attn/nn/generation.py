@@ -106,11 +106,7 @@ def generate(
     check_sampling(temperature, **filters)
     length = ids.shape[1] + max_new_tokens - 1  # the last one is not read
     mask, prompt_len = attention_mask, ids.shape[1]
-    if (
-        mask is not None
-        and tracing.has_values(mask)
-        and bool(mask.bool().all())
-    ):
+    if mask is not None and _all_true(mask):
         mask = None
     if lengths is not None:
         lengths, mask = real_tokens(ids, lengths)
@@ -145,11 +141,7 @@ def generate(
                 mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
             emit(new)
             advance()
-            if (
-                len(ends)
-                and tracing.has_values(running)
-                and not bool(running.any())
-            ):
+            if len(ends) and _all_true(~running):
                 break
     return ids if lengths is None else close_gap(ids, lengths, prompt_len)
 
@@ -158,7 +150,7 @@ def _check_prompt(
     ids: Tensor, attention_mask: Tensor | None, max_new_tokens: int
 ) -> None:
     """Require ids with a token in each row, and padding on the left."""
-    _check_tensor("ids", ids)
+    arguments.tensor("ids", ids)
     if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"ids must be integers (B, L); got {ids.dtype} of shape "
@@ -172,7 +164,7 @@ def _check_prompt(
     arguments.count("max_new_tokens", max_new_tokens)
     if attention_mask is None:
         return
-    _check_tensor("attention_mask", attention_mask)
+    arguments.tensor("attention_mask", attention_mask)
     if attention_mask.shape != ids.shape:
         raise ValueError(
             f"attention_mask must have the shape of ids, {tuple(ids.shape)}; "
@@ -186,9 +178,9 @@ def _check_prompt(
         )
 
 
-def _check_tensor(name: str, x: Any) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
+def _all_true(x: Tensor) -> bool:
+    """Return whether all elements are true, as far as they can be read."""
+    return tracing.has_values(x) and bool(x.bool().all())
 
 
 def _ends(eos: Any, ids: Tensor) -> Tensor:

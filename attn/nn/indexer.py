@@ -68,15 +68,8 @@ class LightningIndexer(nn.Module):
     ):
         super().__init__()
         q_dim = embed_dim if q_dim is None else q_dim
-        sizes = {
-            "embed_dim": embed_dim,
-            "num_heads": num_heads,
-            "head_dim": head_dim,
-            "q_dim": q_dim,
-            "top_k": top_k,
-        }
-        for name, size in sizes.items():
-            arguments.count(name, size)
+        arguments.counts(embed_dim=embed_dim, q_dim=q_dim, top_k=top_k)
+        arguments.counts(num_heads=num_heads, head_dim=head_dim)
         if rope is not None and rope.head_dim > head_dim:
             raise ValueError(
                 f"rope must have at most the head_dim, {head_dim}; got "
@@ -180,13 +173,7 @@ class LightningIndexer(nn.Module):
 def take_chosen(
     entries: Tensor, mask: Tensor, top_k: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the entries that one query may attend to, and their mask.
-
-    Args:
-        entries: ``(B, 1, S, width)``.
-        mask: bool, or float with ``-inf``, ``(B or 1, H or 1, 1, S)``, with
-            at most ``top_k`` entries of each row in all heads together.
-    """
+    """Return the entries that one query may attend to, and their mask."""
     mask = mask.expand(entries.shape[0], -1, -1, -1)
     allowed = mask if mask.dtype == torch.bool else mask > -torch.inf
     index = allowed.any(1, keepdim=True).int().topk(top_k).indices

@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from attn import arguments
-from attn.api import Registry, attention
-from attn.api import registry as default_registry
+from attn.api import Registry
 from attn.cache import LatentCache
 from attn.cost import latent_attention_cost
 from attn.functional import attention_weights, merge_heads, split_heads
 from attn.functional.inputs import validate
 from attn.masks import Mask
 from attn.nn import latent_checks, validation
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.indexer import LightningIndexer, take_chosen
 from attn.nn.norms import RMSNorm, placed
 from attn.nn.position_ids import PositionIds
+from attn.nn.projections import is_weight_alone
 from attn.positions import NoRope, Rope
 from attn.positions.rope import check_layout, rotate_pairs
 from attn.positions.rope_scaling import yarn_mscale
@@ -55,7 +55,8 @@ class LatentAttention(nn.Module):
             is ``Rope(r, interleaved=True)``.
         absorb: which way: True, False, or ``"auto"``, that with fewer FLOPs
             by ``attn.cost.latent_attention_cost``: absorbed in decoding,
-            expanded for a prompt.
+            expanded for a prompt, and with an adapter or a hook on
+            ``kv_b_proj``, whatever ``absorb`` is.
         bias: of the projections to the latents and of the output.
         dropout: of the attention weights, in training only.
         norm_eps: of the norms of the latents.
@@ -120,22 +121,19 @@ class LatentAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        sizes = {
-            "embed_dim": embed_dim,
-            "num_heads": num_heads,
-            "q_lora_rank": 1 if q_lora_rank is None else q_lora_rank,
-            "kv_lora_rank": kv_lora_rank,
-            "qk_nope_head_dim": qk_nope_head_dim,
-            "qk_rope_head_dim": qk_rope_head_dim,
-            "v_head_dim": v_head_dim,
-        }
-        for name, size in sizes.items():
-            arguments.count(name, size)
+        arguments.counts(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            q_lora_rank=1 if q_lora_rank is None else q_lora_rank,
+            kv_lora_rank=kv_lora_rank,
+            qk_nope_head_dim=qk_nope_head_dim,
+            qk_rope_head_dim=qk_rope_head_dim,
+            v_head_dim=v_head_dim,
+        )
         validation.rope(rope, qk_rope_head_dim)
-        latent_checks.options(absorb, dropout, gate)
+        validation.options(dropout, norm_eps, scale, impl, registry)
+        latent_checks.options(absorb, gate)
         latent_checks.indexer(indexer, q_lora_rank)
-        if impl != "auto":
-            _ = (registry or default_registry)[impl]  # raises if unknown
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.num_kv_heads = num_heads
         self.q_lora_rank, self.kv_lora_rank = q_lora_rank, kv_lora_rank
@@ -197,20 +195,10 @@ class LatentAttention(nn.Module):
 
         Args:
             x: ``(B, L, E)``.
-            attn_mask: True = **may attend**, or float, added to the scores;
-                broadcastable to ``(B, H, L, S)``. Or a ``Mask``.
-            key_padding_mask: ``(B, S)``, True = **padding**, or float.
-            is_causal: the module's when None.
-            need_weights: also return the weights, before dropout.
-            average_attn_weights: return their mean over the heads.
-            positions: of the tokens, ``(L,)`` or ``(B, L)``; counted from
-                the cache's tokens when None.
-            position_embeddings: RoPE's ``cos`` and ``sin``, computed once
-                for all layers.
-            cache: of the tokens read before, to which the new ones are
-                added. ``attn_mask`` covers all keys that it returns.
-            lengths: number of real tokens in each row, ``(B,)``, which come
-                first: only they are added to the cache, which is needed.
+            attn_mask, key_padding_mask, is_causal, need_weights: as in
+                ``MultiHeadAttention.forward``, like those that follow.
+            average_attn_weights, positions, position_embeddings: as there.
+            cache, lengths: as there; the cache is an ``attn.LatentCache``.
 
         Returns:
             ``(B, L, E)``; with ``need_weights`` also ``(B, L, S)``, or
@@ -219,10 +207,10 @@ class LatentAttention(nn.Module):
         Raises:
             ValueError, TypeError: an argument is wrong.
         """
-        latent_checks.tokens(x, self.embed_dim)
-        latent_checks.cache(cache, lengths)
-        lengths = validation.lengths(
-            lengths, x, key_padding_mask=key_padding_mask
+        validation.tokens("x", x, self.embed_dim)
+        latent_checks.cache(cache)
+        lengths = validation.cached_lengths(
+            lengths, x, cache, key_padding_mask
         )
         if cache is not None and positions is None:
             positions = cache.positions(x.shape[1]).to(x.device)
@@ -272,11 +260,7 @@ class LatentAttention(nn.Module):
         q, k, v, up_value = self._heads(q_nope, q_rope, key, latent, absorbs)
         options = call_options(self, q, k, v, ids, is_causal, *masks)
         options["enable_gqa"] = k.shape[1] != q.shape[1]
-        registry = self.registry or default_registry
-        heads = attention(
-            q, k, v, **options, impl=self.impl, registry=registry
-        )
-        assert isinstance(heads, Tensor)
+        heads = attend(self, q, k, v, options)
         if up_value is not None:
             heads = heads @ up_value.mT  # (B, H, L, v)
         out = self.o_proj(self._gated(merge_heads(heads), x))
@@ -330,6 +314,8 @@ class LatentAttention(nn.Module):
 
     def _absorbs(self, q_len: int, kv_len: int, is_causal: bool) -> bool:
         """Return whether the call takes the absorbed form."""
+        if not is_weight_alone(self.kv_b_proj):
+            return False
         if self.absorb != "auto":
             return bool(self.absorb)
         sizes = (

@@ -211,11 +211,8 @@ class GatedDeltaNet(StateLayer):
                 "num_value_heads must be a multiple of num_heads; got "
                 f"{H} and {num_heads}"
             )
-        self.embed_dim, self.num_heads, self.num_value_heads = (
-            embed_dim,
-            num_heads,
-            H,
-        )
+        self.embed_dim, self.num_heads = embed_dim, num_heads
+        self.num_value_heads = H
         self.head_dim = head_dim or embed_dim // num_heads
         self.value_dim = value_dim or self.head_dim
         self.allow_neg_eigval = allow_neg_eigval
@@ -309,12 +306,7 @@ STATE_LAYERS: dict[str, type[StateLayer]] = {
 
 
 def state_layer_class(attention: Any) -> type[StateLayer] | None:
-    """Return the class of a layer with a state; None for all others.
-
-    Args:
-        attention: an entry of a configuration: a name, a class, or a class
-            with ``functools.partial``.
-    """
+    """Return the class of a layer with a state; None for all others."""
     made = STATE_LAYERS.get(attention) if isinstance(attention, str) else None
     made = made or getattr(attention, "func", attention)
     is_state = isinstance(made, type) and issubclass(made, StateLayer)
@@ -322,12 +314,7 @@ def state_layer_class(attention: Any) -> type[StateLayer] | None:
 
 
 def without_padding(x: Tensor, real: Tensor) -> Tensor:
-    """Return keys or log decays with which padding changes no state.
-
-    Args:
-        x: ``(B, H, L, D)`` or ``(B, H, L)``.
-        real: ``(B, L)``.
-    """
+    """Return keys or log decays with which padding changes no state."""
     real = real[:, None, :, None] if x.dim() == 4 else real[:, None]
     return x.masked_fill(~real, 0.0)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attn import tracing
 from attn.nn import validation
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project
 from attn.positions.rope import rotate_pairs
@@ -30,14 +30,13 @@ def forward(
     key_padding_mask: Tensor | None,
     **options: Any,
 ) -> Any:
-    """Compute ``MultiHeadAttention.forward`` of jagged inputs.
-
-    ``options`` are its other arguments, without those that are None.
-    """
+    """Compute ``MultiHeadAttention.forward`` of jagged inputs."""
     _check(query, key, value, key_padding_mask)
+    options = {name: x for name, x in options.items() if x is not None}
     simple = _is_simple(options) and module.gate_proj is None
     if simple and _saves_work(module.num_heads, query, key):
-        out = _forward_packed(module, query, key, value, **options)
+        is_causal, q_offset = map(options.get, ("is_causal", "q_offset"))
+        out = _forward_packed(module, query, key, value, is_causal, q_offset)
         return _jagged_like(query, out)
     distinct = {id(x): x for x in (query, key, value)}
     padded = {i: pad(x) for i, x in distinct.items()}
@@ -106,7 +105,7 @@ def _is_simple(options: dict[str, Any]) -> bool:
     """Return whether no option is about a row or a padded position."""
     q_offset = options.get("q_offset")
     return (
-        options.keys() <= {"is_causal", "q_offset"}
+        options.keys() <= {"is_causal", "q_offset", "average_attn_weights"}
         and not isinstance(q_offset, Tensor)
         and not torch.compiler.is_compiling()  # lengths are data
     )
@@ -131,8 +130,8 @@ def _forward_packed(
     query: Any,
     key: Any,
     value: Any,
-    is_causal: bool | None = None,
-    q_offset: int | None = None,
+    is_causal: bool | None,
+    q_offset: int | None,
 ) -> Tensor:
     """Return the outputs of all queries end to end, ``(T, E)``."""
     is_self = key is query
@@ -161,7 +160,7 @@ def _forward_packed(
         q, k, v = batch
         ids = PositionIds(q, k, None, None, q_offset, is_self)
         options = call_options(module, q, k, v, ids, is_causal)
-        for i, out in zip(rows, module._attend(q, k, v, options), strict=True):
+        for i, out in zip(rows, attend(module, q, k, v, options), strict=True):
             outs[i] = out.transpose(0, 1).flatten(1)  # (L, H * Dv)
     return module.out_proj(torch.cat(outs))
 

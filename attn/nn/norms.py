@@ -216,12 +216,7 @@ def placed(norm: nn.Module, like: Tensor) -> nn.Module:
 
 
 def norm_factory(norm: str | LayerFactory, eps: float | None) -> LayerFactory:
-    """Return what makes the norms of a block.
-
-    Args:
-        norm: ``"layer"``, ``"rms"``, or what makes one for a size.
-        eps: of a norm given by name; its own when None.
-    """
+    """Return what makes the norms of a block."""
     if isinstance(norm, str) and norm in NORMS:
         return partial(NORMS[norm], **({} if eps is None else {"eps": eps}))
     if isinstance(norm, str) or not callable(norm):

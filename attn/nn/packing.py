@@ -39,15 +39,7 @@ def packed_texts(
     attn_mask: Tensor | Mask | None,
     **absent: Any,
 ) -> PackedTexts:
-    """Return where the texts of a row are.
-
-    Args:
-        cu_seqlens: the start of each and the end of the last, integers
-            ``(N + 1,)``.
-        x: their embeddings, ``(1, L, E)``.
-        attn_mask: of the call, which applies too.
-        absent: arguments that must be None, by name.
-    """
+    """Return where the texts of a row are; ``absent`` must be None."""
     for name, given in absent.items():
         if given is not None:
             raise ValueError(

@@ -55,8 +55,16 @@ def parse(positions: Any, sizes: Mapping[str, int | None]) -> str | nn.Module:
             "max_positions must be given with positions='learned'; got None"
         )
     for cls, names in _CLASSES.values():
-        if isinstance(positions, cls):
-            _check_sizes(positions, names, sizes)
+        if not isinstance(positions, cls):
+            continue
+        given: Any = positions.arguments
+        for name, size in names.items():
+            got, need = given[name], sizes[size]
+            if name != "max_len" and got != need:
+                raise ValueError(
+                    f"positions must have a {name} of {need}, as the model; "
+                    f"got {type(positions).__name__} with {got}"
+                )
     return positions
 
 
@@ -103,16 +111,3 @@ def _from_plain(
     cls, names = _CLASSES[name]
     given = {k: sizes[size] for k, size in names.items()}
     return cls(**{**given, **arguments})
-
-
-def _check_sizes(
-    positions: Any, names: Mapping[str, str], sizes: Mapping[str, int | None]
-) -> None:
-    for name, size in names.items():
-        got, need = positions.arguments[name], sizes[size]
-        if name != "max_len" and got != need:
-            kind = type(positions).__name__
-            raise ValueError(
-                f"positions must have a {name} of {need}, as the model; got "
-                f"{kind} with {got}"
-            )

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def project(
@@ -24,6 +24,10 @@ def project(
         heads = [f(x) for f, x in zip(layers, inputs, strict=True)]
     elif query is key is value:
         heads = module.packed_proj(inputs[0]).split(module.proj_sizes, -1)
+    elif not is_weight_alone(module.packed_proj):
+        whole = (module.packed_proj(x) for x in inputs)
+        parts = (x.split(module.proj_sizes, -1) for x in whole)
+        heads = [x[i] for i, x in enumerate(parts)]
     else:
         weights = module.packed_proj.weight.split(module.proj_sizes)
         biases: Any = (None, None, None)
@@ -38,6 +42,16 @@ def project(
     if module.q_norm is not None:
         q, k = module.q_norm(q), module.k_norm(k)
     return q, k, v
+
+
+def is_weight_alone(layer: nn.Module) -> bool:
+    """Return whether a layer is its weight and its bias, and no more.
+
+    An adapter (LoRA) in its place has a weight, too, and adds to it; hooks
+    gather the weight, or change the result. Both need the layer's own call.
+    """
+    hooks = layer._forward_hooks or layer._forward_pre_hooks
+    return type(layer) is nn.Linear and not hooks
 
 
 def remap_state_dict(

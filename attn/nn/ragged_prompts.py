@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,12 +20,7 @@ def real_tokens(ids: Tensor, lengths: Any) -> tuple[Tensor, Tensor]:
 
 
 def close_gap(ids: Tensor, lengths: Tensor, start: int) -> Tensor:
-    """Move new tokens behind the real ones of their row, before the padding.
-
-    Args:
-        ids: prompts, and from ``start`` on the new tokens, ``(B, L + N)``.
-        lengths: number of real tokens in each prompt, ``(B,)``.
-    """
+    """Move new tokens, those from ``start``, before the padding of a row."""
     index = torch.arange(ids.shape[1], device=ids.device).repeat(len(ids), 1)
     new = ids.shape[1] - start
     is_new = (index >= lengths[:, None]) & (index < lengths[:, None] + new)
@@ -34,47 +29,32 @@ def close_gap(ids: Tensor, lengths: Tensor, start: int) -> Tensor:
     return ids.gather(1, torch.where(is_padding, index - new, index))
 
 
-class RaggedLogits:
-    """Compute the logits of the next token of each row.
+def ragged_logits(
+    model: Any, caches: Sequence[Cache] | None, ids: Tensor, lengths: Tensor
+) -> Callable[..., Tensor]:
+    """Return the function from all ids to the logits that follow each row."""
+    prompt_len = ids.shape[1]
+    read = torch.as_tensor(caches[0].seq_len if caches else 0)
+    by_row = read.to(ids.device).expand(len(ids))
+    if not bool((by_row < lengths).all()):
+        raise ValueError(
+            "lengths must be greater than the number of tokens in the "
+            f"cache, {read.tolist()}; got {lengths.tolist()}"
+        )
 
-    Args:
-        model: an ``attn.Transformer``, compiled or not.
-        caches: as in ``attn.nn.generate``, or None.
-        ids: the prompts, with padding on the right, ``(B, L)``.
-        lengths: their number of real tokens, ``(B,)``.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        caches: Sequence[Cache] | None,
-        ids: Tensor,
-        lengths: Tensor,
-    ):
-        self.model, self.caches, self.lengths = model, caches, lengths
-        self.prompt_len = ids.shape[1]
-        read = torch.as_tensor(caches[0].seq_len if caches else 0)
-        self.read = read.to(ids.device).expand(len(ids))
-        if not bool((self.read < lengths).all()):
-            raise ValueError(
-                "lengths must be greater than the number of tokens in the "
-                f"cache, {read.tolist()}; got {lengths.tolist()}"
-            )
-
-    def __call__(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Read what is new of ``(B, L + N)``; return logits ``(B, V)``."""
-        new = ids.shape[1] - self.prompt_len
-        lengths: Tensor | None = self.lengths
-        if not self.caches:
-            ids = close_gap(ids, self.lengths, self.prompt_len)
-            lengths = self.lengths + new
+    def step(ids: Tensor, mask: Tensor | None) -> Tensor:
+        real: Tensor | None = lengths
+        new = ids.shape[1] - prompt_len
+        if not caches:
+            ids, real = close_gap(ids, lengths, prompt_len), lengths + new
         elif new:
-            ids, lengths = ids[:, -1:].contiguous(), None
+            ids, real = ids[:, -1:].contiguous(), None
         else:
-            lengths = self.lengths - self.read
-            index = torch.arange(int(lengths.max()), device=ids.device)
-            index = (self.read[:, None] + index).clamp(max=ids.shape[1] - 1)
+            real = lengths - by_row
+            index = torch.arange(int(real.max()), device=ids.device)
+            index = (by_row[:, None] + index).clamp(max=ids.shape[1] - 1)
             ids = ids.gather(1, index)
-        return self.model(
-            ids, lengths=lengths, caches=self.caches, logits_to_keep=1
-        )[:, -1]
+        logits = model(ids, lengths=real, caches=caches, logits_to_keep=1)
+        return logits[:, -1]
+
+    return step

@@ -95,26 +95,16 @@ class StateLayer(nn.Module):
             ValueError, TypeError: an argument is wrong.
         """
         x = query
-        if not isinstance(x, Tensor) or x.dim() != 3 or x.is_nested:
-            raise ValueError(
-                "query must be a dense tensor (B, L, E); got "
-                f"{type(x).__name__} of {getattr(x, 'dim', int)()} axes"
-            )
-        if x.shape[-1] != self.embed_dim:
-            raise ValueError(
-                f"query must have embeddings of size {self.embed_dim}, as the "
-                f"module; got {x.shape[-1]}"
-            )
+        validation.tokens("query", x, self.embed_dim)
         _refuse(attn_mask, need_weights, is_causal)
         if cache is not None and not isinstance(cache, StateCache):
             raise TypeError(
                 f"cache must be a StateCache for {type(self).__name__}; got "
                 f"{type(cache).__name__}, which stores keys and values"
             )
-        if lengths is not None:
-            lengths = validation.lengths(
-                lengths, x, key_padding_mask=key_padding_mask
-            )
+        lengths = validation.lengths(
+            lengths, x, key_padding_mask=key_padding_mask
+        )
         real = _real_tokens(x, key_padding_mask, lengths, cache)
         if cu_seqlens is not None and (cache is not None or real is not None):
             raise ValueError(
@@ -144,14 +134,7 @@ class StateLayer(nn.Module):
 
 
 def last_tokens(seen: Tensor, real: Tensor, before: int) -> Tensor:
-    """Return the last ``before`` tokens of each row that are real.
-
-    Args:
-        seen: ``before`` earlier tokens, and the new ones, which may end with
-            padding, ``(B, before + L, E)``.
-        real: of the new ones, ``(B, L)``.
-        before: ``K - 1``, of a convolution.
-    """
+    """Return the last real tokens of each row, of ``before`` and new ones."""
     count = real.sum(-1)
     lengths = count * 0 + before
     return ragged.take(seen[:, None], count, lengths, before)[:, 0]

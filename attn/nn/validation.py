@@ -22,8 +22,7 @@ def sizes(
     embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None
 ) -> None:
     """Require positive sizes that divide each other."""
-    arguments.count("embed_dim", embed_dim)
-    arguments.count("num_heads", num_heads)
+    arguments.counts(embed_dim=embed_dim, num_heads=num_heads)
     arguments.count("num_kv_heads", num_kv_heads)
     if num_heads % num_kv_heads:
         raise ValueError(
@@ -37,13 +36,6 @@ def sizes(
         )
 
 
-def given_sizes(**sizes: Any) -> None:
-    """Require ints that count something, or None."""
-    for name, x in sizes.items():
-        if x is not None:
-            arguments.count(name, x)
-
-
 def given_tensors(query: Any, **others: Any) -> None:
     """Require tensors, or None but for the query."""
     arguments.tensor("query", query)
@@ -55,10 +47,11 @@ def given_tensors(query: Any, **others: Any) -> None:
 def options(
     dropout: Any,
     norm_eps: Any,
-    window: Any,
-    softcap: Any,
     scale: Any,
+    impl: str,
     own: Any,
+    window: Any = None,
+    softcap: Any = None,
 ) -> None:
     """Require what each call would require, when a module is made."""
     arguments.number("dropout", dropout, 0)
@@ -70,6 +63,17 @@ def options(
     of_calls.scale(scale, 1)
     if own is not None:
         check_registry(own)
+    if impl != "auto":
+        _ = (own or registry)[impl]  # raises if unknown
+
+
+def tokens(name: str, x: Any, size: int) -> None:
+    """Require dense tokens of the module's size, ``(B, L, E)``."""
+    arguments.tensor(name, x)
+    if x.dim() != 3 or x.is_nested:
+        got = "a nested tensor" if x.is_nested else tuple(x.shape)
+        raise ValueError(f"{name} must be dense, (B, L, E); got {got}")
+    features(name, x, size)
 
 
 def features(name: str, x: Any, size: int, weight: Any = None) -> None:
@@ -209,6 +213,18 @@ def lengths(lengths: Any, x: Tensor, **others: Any) -> Tensor | None:
             )
     cache_validation.lengths(lengths, x.shape[0], x.shape[1])
     return lengths.to(x.device, torch.long)
+
+
+def cached_lengths(
+    given: Any, x: Tensor, cache: Any, key_padding_mask: Any
+) -> Tensor | None:
+    """Return the number of real tokens in each row, which a cache stores."""
+    if given is not None and cache is None:
+        raise ValueError(
+            "lengths must be None without a cache: pass a "
+            "key_padding_mask; got a tensor"
+        )
+    return lengths(given, x, key_padding_mask=key_padding_mask)
 
 
 def cached_padding(mask: Tensor | None, cache: Cache, length: int) -> None:

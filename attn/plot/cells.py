@@ -13,7 +13,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from attn.plot.figures import array, figure
+from attn.plot.figures import array, check_named, figure
 from attn.plot.looks import GREY
 
 Labels = Sequence[str] | None
@@ -33,10 +33,7 @@ def make_panels(
     name: str, items: Mapping[str, Any], columns: int, on_a_phone: int = 1
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure and the axes of each item, ``columns`` in a row."""
-    if not isinstance(items, Mapping):
-        raise TypeError(
-            f"{name} must be a dictionary by name; got {type(items).__name__}"
-        )
+    check_named(name, items)
     if not isinstance(columns, int):
         raise TypeError(f"columns must be an int; got {columns!r}")
     if not items or columns < 1:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attn.plot.figures import array, describe, figure
+from attn.plot.figures import array, check_named, describe, figure
 from attn.plot.labels import name_ends
 from attn.plot.looks import looks
 
@@ -46,7 +46,7 @@ def lines(
         >>> print(attn.plot.alt_text(figure))
         cost against L, from 1 to 4: linear from 1 to 4; square from 1 to 16.
     """
-    _check_named("curves", curves)
+    check_named("curves", curves)
     if not curves or log not in ("", "x", "y", "xy"):
         raise ValueError(
             "curves must hold at least one, and log be '', 'x', 'y' or 'xy'; "
@@ -82,13 +82,6 @@ def lines(
     return describe(picture, text) if picture else None
 
 
-def _check_named(name: str, x: Any) -> None:
-    if not isinstance(x, Mapping):
-        raise TypeError(
-            f"{name} must be a dictionary by name; got {type(x).__name__}"
-        )
-
-
 def histograms(
     samples: Mapping[str, Any],
     *,
@@ -112,7 +105,7 @@ def histograms(
         >>> print(attn.plot.alt_text(figure))
         Spread of score: scores has deviation 4.62; scaled has deviation 0.578.
     """
-    _check_named("samples", samples)
+    check_named("samples", samples)
     values = {name: array(y).ravel() for name, y in samples.items()}
     if not values or not all(y.size for y in values.values()):
         raise ValueError(

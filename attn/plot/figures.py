@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,11 @@ def array(x: Any) -> NDArray:
         x = x.detach().cpu()
         x = (x.float() if x.is_floating_point() else x).numpy()
     return np.asarray(x)
+
+
+def check_named(name: str, x: Any) -> None:
+    """Require a mapping."""
+    if not isinstance(x, Mapping):
+        raise TypeError(
+            f"{name} must be a dictionary by name; got {type(x).__name__}"
+        )

@@ -16,30 +16,13 @@ from xml.sax.saxutils import escape
 
 from matplotlib.colors import to_hex
 
-from attn.plot import paths
-from attn.plot.looks import (
-    BLUE,
-    GOLD,
-    GREEN,
-    GREY,
-    INK,
-    LEVELS,
-    MAP,
-    ORANGE,
-    PAPER,
-    PURPLE,
-)
+from attn.plot import looks, paths
+from attn.plot.looks import GREY, INK, LEVELS, MAP
 
+_NAMES = ("blue", "orange", "green", "purple", "gold", "grey", "ink", "paper")
 #: The CSS variables, by the colour in the PNG.
 VARIABLES = {
-    BLUE: "var(--figure-blue)",
-    ORANGE: "var(--figure-orange)",
-    GREEN: "var(--figure-green)",
-    PURPLE: "var(--figure-purple)",
-    GOLD: "var(--figure-gold)",
-    GREY: "var(--figure-grey)",
-    INK: "var(--figure-ink)",
-    PAPER: "var(--figure-paper)",
+    getattr(looks, name.upper()): f"var(--figure-{name})" for name in _NAMES
 }
 SHARES = {to_hex(MAP(n)): n / (LEVELS - 1) for n in range(1, LEVELS)}
 PIXELS = 100 / 72  # on the page, for a point

@@ -21,15 +21,7 @@ MOST_CELLS = 600  # of a map drawn as shapes; a larger one stays an image
 
 
 def drawings(figure: Figure, columns: int = 1) -> list[str]:
-    """Return the figure as SVG, and again for a phone if it differs there.
-
-    Args:
-        figure: settled: see ``layout.py``.
-        columns: of its panels on a phone; with 0 there is no second drawing.
-
-    Raises:
-        ValueError: a colour is none of ``attn.plot``, or a text is a formula.
-    """
+    """Return a settled figure as SVG, and for a phone if it differs there."""
     other = narrow(figure, columns)
     return [svg(figure), *([svg(other)] if other else [])]
 

@@ -82,11 +82,7 @@ def alibi_bias(
         key_positions = query_positions
     q = _positions("query_positions", query_positions, device)
     k = _positions("key_positions", key_positions, device)
-    if q.device != k.device:
-        raise ValueError(
-            f"key_positions must be on the device of query_positions, "
-            f"{q.device}; got {k.device}"
-        )
+    arguments.same_device("key_positions", k, "query_positions", q)
     for name, x in {"query_positions": q, "key_positions": k}.items():
         if x.dim() not in (1, 2):
             raise ValueError(

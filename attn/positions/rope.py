@@ -119,11 +119,7 @@ def apply_rope(
         arguments.real(name, one)
         if not one.is_floating_point():
             raise TypeError(f"{name} must be floating; got {one.dtype}")
-        if one.device != x.device:
-            raise ValueError(
-                f"{name} must be on the device of x, {x.device}; got "
-                f"{one.device}"
-            )
+        arguments.same_device(name, one, "x", x)
     check_layout(cos, interleaved)
     return rotate_pairs(x, cos, sin, interleaved)
 

@@ -133,15 +133,9 @@ def builder() -> Any:
     return getattr(interpreter(), "interpreter_builder", None)
 
 
-@contextlib.contextmanager
-def replaced_accesses(**methods: Callable[..., Any]) -> Iterator[None]:
-    """Replace accesses of interpreted kernels.
-
-    Args:
-        methods: keys of ``ACCESSES``; called without the builder.
-    """
-    with patch.multiple(builder(), **methods):  # type: ignore[call-overload]
-        yield
+def replaced_accesses(**methods: Callable[..., Any]) -> Any:
+    """Replace some of ``ACCESSES``; they are called without the builder."""
+    return patch.multiple(builder(), **methods)  # type: ignore[call-overload]
 
 
 @contextlib.contextmanager
@@ -212,7 +206,8 @@ def language_kept_patched() -> Iterator[None]:
         return kept
 
     with contextlib.ExitStack() as stack:
-        _replace(stack, module, "_patch_lang", patch_once)
+        enter = stack.enter_context
+        enter(patch.object(module, "_patch_lang", patch_once))
         rewriter = getattr(module, "FunctionRewriter", None)
         if rewrite := getattr(rewriter, "rewrite_ast", None):
 
@@ -220,20 +215,12 @@ def language_kept_patched() -> Iterator[None]:
                 as_it_is = self.fn.__module__ == UNREWRITTEN
                 return self.fn if as_it_is else rewrite(self)
 
-            _replace(stack, rewriter, "rewrite_ast", rewrite_learners)
+            enter(patch.object(rewriter, "rewrite_ast", rewrite_learners))
         options: Any = getattr(builder(), "options", None)
         if hasattr(options, "sanitize_overflow") and not options.debug:
             quick = replace(options, sanitize_overflow=False)
-            _replace(stack, builder(), "options", quick)
+            enter(patch.object(builder(), "options", quick))
         yield
-
-
-def _replace(
-    stack: contextlib.ExitStack, owner: Any, name: str, value: Any
-) -> None:
-    """Set an attribute until the stack is closed."""
-    stack.callback(setattr, owner, name, getattr(owner, name))
-    setattr(owner, name, value)
 
 
 def keep_modes_while_printing() -> None:
@@ -259,11 +246,7 @@ def empty_memory_is_nan() -> Iterator[None]:
 
 
 def fused_sdp_choice(*args: Any, **options: Any) -> int:
-    """Return the number of the backend that PyTorch would choose.
-
-    Raises:
-        RuntimeError: no enabled backend supports the call.
-    """
+    """Return the number of PyTorch's choice; RuntimeError without any."""
     return torch._fused_sdp_choice(*args, **options)
 
 

@@ -160,30 +160,27 @@ def _distributions(
 ) -> tuple[Tensor, Tensor]:
     """Return ``p`` and ``q`` in float64, checked."""
     arguments.tensor("target_probs", target_probs)
-    arguments.tensor("draft_probs", draft_probs)
     V = target_probs.shape[-1] if target_probs.dim() else 0
     found = []
     for name, x, rows in (
         ("target_probs", target_probs, count + 1),
         ("draft_probs", draft_probs, count),
     ):
+        arguments.tensor(name, x, floating=True)
         if x.shape != (rows, V):
             raise ValueError(
                 f"{name} must have shape ({rows}, V) for {count} drafted "
                 f"tokens, with one V; got {tuple(x.shape)}"
             )
-        if not x.is_floating_point():
-            raise TypeError(f"{name} must be floating; got {x.dtype}")
         # Each of V elements was rounded.
         slack = max(1e-12, V * torch.finfo(x.dtype).eps)
         x = x.double()
         tracing.require_values("which decide on the tokens", **{name: x})
-        if bool((x < 0).any()) or not bool(
-            ((x.sum(-1) - 1).abs() <= slack).all()
-        ):
+        sums = x.sum(-1)
+        if not bool(((x >= 0).all(-1) & ((sums - 1).abs() <= slack)).all()):
             raise ValueError(
                 f"{name} must be probabilities, each row with sum 1; got "
-                f"sums {x.sum(-1).tolist()}: pass softmax(logits)"
+                f"sums {sums.tolist()}: pass softmax(logits)"
             )
         found.append(x.cpu())
     return found[0], found[1]

@@ -57,8 +57,7 @@ def prompt_lookup(
     branch.
     """
     text = as_ids("ids", ids)
-    for name, size in (("ngram", ngram), ("k", k), ("branches", branches)):
-        arguments.count(name, size)
+    arguments.counts(ngram=ngram, k=k, branches=branches)
     draft, found = Draft([], []), 0
     for n in range(min(ngram, len(text) - 1), 0, -1):
         for end in range(n, len(text)):
@@ -106,21 +105,15 @@ def first_branch(draft: Draft) -> list[int]:
     return tokens
 
 
-def _graft(draft: Draft, branch: list[int]) -> int:
-    """Add a branch below the last token; return 1 if a node is new."""
-    node, added = -1, 0
+def _graft(draft: Draft, branch: list[int]) -> bool:
+    """Add a branch below the last token; return whether a node is new."""
+    node, before = -1, len(draft.tokens)
     for token in branch:
-        children = [
-            i
-            for i, (parent, x) in enumerate(
-                zip(draft.parents, draft.tokens, strict=True)
-            )
-            if parent == node and x == token
-        ]
-        if children:
-            node = children[0]
+        known = list(zip(draft.parents, draft.tokens, strict=True))
+        if (node, token) in known:
+            node = known.index((node, token))
             continue
         draft.tokens.append(token)
         draft.parents.append(node)
-        node, added = len(draft.tokens) - 1, 1
-    return added
+        node = len(known)
+    return len(draft.tokens) > before

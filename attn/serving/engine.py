@@ -14,8 +14,8 @@ from torch import Tensor
 from attn import arguments
 from attn.cache import PagePool
 from attn.nn import StateLayer, Transformer
+from attn.nn.decoding import check_length
 from attn.nn.generation import evaluating
-from attn.positions import LearnedPositions
 from attn.serving.drafts import Draft, first_branch, trim
 from attn.serving.packed import read_tokens
 from attn.serving.prefix_cache import PrefixCache
@@ -111,7 +111,7 @@ class Engine:
             c.num_kv_heads or c.num_heads,
             c.head_dim or c.embed_dim // c.num_heads,
             c.value_dim,
-            dtype=weight.dtype,
+            dtype=torch.mm(weight[:1, :1], weight[:1, :1]).dtype,  # autocast's
             device=weight.device,
         )
         others = (pool.another_layer() for _ in range(states.count(False) - 1))
@@ -144,15 +144,7 @@ class Engine:
                 f"prompt_ids must be below the vocab_size, {vocab_size}; got "
                 f"{max(request.prompt_ids)}"
             )
-        learned = self.model.positions
-        if isinstance(learned, LearnedPositions):
-            most = len(learned.weight)
-            if request.max_tokens > most:
-                raise ValueError(
-                    "max_new_tokens must leave at most "
-                    f"{most} tokens to read, one for each learned position; "
-                    f"got {request.max_tokens}, the prompt included"
-                )
+        check_length(self.model, request.max_tokens)
         self.scheduler.add(request)
         self._requests[request.id] = request
         self.margins[request.id] = []

@@ -39,8 +39,7 @@ class ModelDraft:
 
     def __init__(self, model: Transformer, k: int, max_texts: int = 16):
         check_model(model)
-        arguments.count("k", k)
-        arguments.count("max_texts", max_texts)
+        arguments.counts(k=k, max_texts=max_texts)
         self.model, self.k, self.max_texts = model, k, max_texts
         # Each with the guesses behind it, the one used last at the end.
         self._known: list[tuple[list[int], list[Cache]]] = []

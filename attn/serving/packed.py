@@ -12,7 +12,7 @@ from attn.cache import PagedCache, PagePool, StateCache, StateSnapshot
 from attn.functional.inputs import validate
 from attn.kernels.attention import unsupported_reasons
 from attn.nn import MultiHeadAttention, StateLayer, Transformer
-from attn.nn.call_options import call_options
+from attn.nn.call_options import attend, call_options
 from attn.nn.position_ids import PositionIds
 from attn.serving.request import Request
 from attn.serving.scheduler import SchedulerOutput
@@ -20,11 +20,6 @@ from attn.serving.scheduler import SchedulerOutput
 
 class PackedCache(PagedCache):
     """The pages of several requests whose new tokens are one row.
-
-    Everything but attention works on each token alone. Attention is computed
-    within each request: on a GPU with Triton by one ``varlen_attention``,
-    elsewhere by one call for the requests that read equally many tokens,
-    where the keys of shorter ones are padded.
 
     Source: vLLM ``query_start_loc`` and ``seq_lens``, of
     ``CommonAttentionMetadata``.
@@ -40,16 +35,10 @@ class PackedCache(PagedCache):
         value: Tensor,
         positions: Tensor,
     ) -> Tensor:
-        """Store new keys and values, and attend within each request.
+        """Store keys and values, and attend within each request.
 
-        Args:
-            layer: of the options.
-            query: ``(1, H, T, D)``, rotated; ``T`` is the sum of ``counts``.
-            key, value: ``(1, Hkv, T, D)`` and ``(1, Hkv, T, Dv)``.
-            positions: ``(1, T)``.
-
-        Returns:
-            ``(1, H, T, Dv)``.
+        Inputs are rotated, ``(1, H or Hkv, T, D)``; the result is
+        ``(1, H, T, Dv)``.
         """
         if _is_fused(layer, query, key, value):
             return self._fused(layer, query, key, value)
@@ -70,7 +59,7 @@ class PackedCache(PagedCache):
             ids = ids.with_cache(cache, view)
             k, v = view.key, view.value
             options = call_options(layer, q, k, v, ids, None)
-            heads = layer._attend(q, k, v, options)  # (rows, H, count, Dv)
+            heads = attend(layer, q, k, v, options)  # (rows, H, count, Dv)
             out[0, :, at] = heads.transpose(0, 1)
         return out
 
@@ -111,10 +100,7 @@ class PackedCache(PagedCache):
 class PackedState(StateCache):
     """The states of several requests whose new tokens are one row.
 
-    Args:
-        held: what the layer holds of each request; None of one that begins.
-        counts: new tokens of each request, which follow one another.
-        device: of the states.
+    ``held`` has None for a request that begins.
     """
 
     def __init__(
@@ -148,9 +134,8 @@ def read_tokens(
 ) -> tuple[Tensor, list[PackedState]]:
     """Read the tokens of a step, in one forward pass.
 
-    Returns:
-        Logits of the last token of each request that samples, and of its
-        guesses, ``(samples, V)``; and the states after the step.
+    Return the logits ``(samples, V)`` of the last token of each request that
+    samples, and of its guesses; and the states after the step.
     """
     device = pools[0].key.device
     counts = [output.num_scheduled_tokens[x.id] for x in requests]

@@ -5,27 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from attn.nn import MultiHeadAttention, Transformer
+from attn.nn.decoding import check_predicts
 
 
 def check_model(model: Any, *others: type) -> None:
-    """Require a language model whose layers have keys and values.
-
-    Args:
-        model: what must be an ``attn.Transformer``.
-        others: classes of other layers that will do.
-    """
+    """Require a language model of layers with keys and values, or others."""
     if not isinstance(model, Transformer):
         raise TypeError(
             "model must be an attn.Transformer; got "
             f"{type(model).__name__}: attn.hf.load converts one of "
             "transformers"
         )
-    c = model.config
-    if not (c.head and c.is_causal):
-        raise ValueError(
-            "model must be causal and end with logits; got is_causal="
-            f"{c.is_causal}, head={c.head}"
-        )
+    check_predicts(model.config)
     for block in model.blocks:
         layer = getattr(block, "attention", None)
         if not isinstance(layer, (MultiHeadAttention, *others)):

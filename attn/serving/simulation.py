@@ -133,12 +133,8 @@ def simulate(
         raise ValueError(
             "scheduler must have no requests yet; got some: make a new one"
         )
-    pending = _in_order(requests)
+    pending, trace = _begin(requests)
     filler = _unused_token(pending)
-    trace = Trace(
-        arrivals={x.id: x.arrival for x in pending},
-        token_times={x.id: [] for x in pending},
-    )
     clock = 0.0
     while pending or scheduler.has_unfinished:
         if not scheduler.has_unfinished:
@@ -194,11 +190,7 @@ def simulate_static(
         (6.0, {'a': 1.0, 'b': 1.0, 'c': 5.0})
     """
     arguments.count("max_num_seqs", max_num_seqs)
-    pending = _in_order(requests)
-    trace = Trace(
-        arrivals={x.id: x.arrival for x in pending},
-        token_times={x.id: [] for x in pending},
-    )
+    pending, trace = _begin(requests)
     clock = 0.0
     while pending:
         clock = max(clock, pending[0].arrival)
@@ -223,15 +215,16 @@ def simulate_static(
     return trace
 
 
-def _in_order(requests: Iterable[Request]) -> deque[Request]:
-    """Return new copies, in the order of their arrival."""
-    copies = [replace(x) for x in requests]
+def _begin(requests: Iterable[Request]) -> tuple[deque[Request], Trace]:
+    """Return copies in the order of their arrival, and a trace of no step."""
+    copies = sorted(map(replace, requests), key=lambda x: x.arrival)
     if len({x.id for x in copies}) < len(copies):
         raise ValueError(
             "requests must have ids of their own; got one several times in "
             f"{[x.id for x in copies]}"
         )
-    return deque(sorted(copies, key=lambda x: x.arrival))
+    arrivals = {x.id: x.arrival for x in copies}
+    return deque(copies), Trace([], arrivals, {name: [] for name in arrivals})
 
 
 def _seconds(step_time: StepTime, counts: Sequence[int]) -> float:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attn import arguments, tracing
 from attn.nn import Transformer
+from attn.nn.decoding import check_length
 from attn.nn.generation import evaluating
 from attn.serving.drafts import Draft, trim
 from attn.serving.request import Request, as_ids
@@ -159,6 +160,7 @@ def speculative_decode(
             f"ids must be one prompt, (1, L); got {tuple(ids.shape)}"
         )
     request = Request("text", ids[0], max_new_tokens, eos)
+    check_length(model, request.max_tokens)
     caches = model.new_caches()
     read = num_forwards = 0
     with evaluating(model):

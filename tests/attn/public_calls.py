@@ -64,6 +64,8 @@ cache.DynamicCache: lengths | {TWICE} lengths:[3,1] | twice(
 cache.SlidingCache | {TWICE} | twice(lambda x: attn.SlidingCache(3, 1))
 cache.StaticCache | {TWICE} | twice(
   lambda x: attn.StaticCache(B, K, 12, D, V, **like(x)))
+cache.StaticCache: lengths | {TWICE} lengths:[3,1] | twice(
+  lambda x: attn.StaticCache(B, K, 12, D, V, **like(x)))
 cache.QuantizedCache | {TWICE} | twice(lambda x: attn.QuantizedCache())
 cache.PagedCache | {TWICE} | twice(
   lambda x: attn.PagedCache(attn.PagePool(9, 4, K, D, V, **like(x)), B))
@@ -105,6 +107,8 @@ nn.MultiHeadAttention: options | query:BLE key_padding_mask:BL
   rope=attn.Rope(4), qk_norm=True, gate=True, softcap=5.0, is_causal=True)
 nn.MultiHeadAttention: alibi | query:BLE attn_mask:LL |
   attn.MultiHeadAttention(E, H, alibi=True)
+nn.MultiHeadAttention: one matrix | query:BLE key:BSE |
+  attn.MultiHeadAttention(E, H, packed=True)
 nn.MultiHeadAttention: a cache | query:BLE | With(
   attn.MultiHeadAttention(E, H, is_causal=True), steps(attn.DynamicCache))
 nn.LatentAttention | x:BLE | latent()

@@ -303,6 +303,9 @@ def test_an_explanation_is_a_table_with_torchs_backends():
     )
     assert found.torch.selected == "FLASH_ATTENTION"
     assert found["FLASH_ATTENTION"] == []
+    mask = attn.causal() | attn.prefix(2)
+    said = str(api.explain(q, k, v, mask, enable_gqa=True))
+    assert str(mask) not in said, "the same in each line"
 
 
 def test_nested_tensors_are_torchs():

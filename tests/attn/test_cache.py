@@ -301,15 +301,17 @@ def test_a_full_static_cache_refuses_tokens_and_states_its_room():
 )
 def test_a_cache_refuses_lists_none_and_lengths_that_are_no_integers(cache):
     _, k, v = tensors()
-    with pytest.raises(TypeError, match="key must be a tensor; got list"):
+    with pytest.raises(TypeError, match="key must be a torch.Tensor; got li"):
         cache.update(k.tolist(), v)
-    with pytest.raises(TypeError, match="value must be a tensor; got None"):
+    with pytest.raises(TypeError, match="value must be a torch.Tensor; got"):
         cache.update(k, None)
     cache.update(k[:, :, :4], v[:, :, :4])
     for length in (2.5, None, "2"):
         with pytest.raises(TypeError, match="length must be an int, at le"):
             cache.crop(length)
-    with pytest.raises(TypeError, match="rows must be a tensor; got list"):
+    with pytest.raises(
+        TypeError, match="rows must be a torch.Tensor; got list"
+    ):
         cache.reorder([0])
     assert cache.seq_len == 4
 

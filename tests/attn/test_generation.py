@@ -413,9 +413,11 @@ ERRORS = {
         "model": lambda: lambda ids: torch.zeros(1, 7),
         "cache": None,
     },
-    "ids must be a tensor; got list": {"ids": [[1, 2]]},
-    "ids must be a tensor; got str": {"ids": "The capital of France"},
-    "attention_mask must be a tensor; got list": {"attention_mask": [[1] * 9]},
+    "ids must be a torch.Tensor; got list": {"ids": [[1, 2]]},
+    "ids must be a torch.Tensor; got str": {"ids": "The capital of France"},
+    "attention_mask must be a torch.Tensor; got list": {
+        "attention_mask": [[1] * 9]
+    },
     "max_new_tokens must be an int, at least 1; got 2.5": {
         "max_new_tokens": 2.5
     },

@@ -281,7 +281,7 @@ REFUSED = {
     "query must have embeddings of size 16, as the module; got 5": (
         lambda: LAYER(TOKENS[..., :5])
     ),
-    r"query must be a dense tensor \(B, L, E\); got Tensor of 2 axes": (
+    r"query must be dense, \(B, L, E\); got \(12, 16\)": (
         lambda: LAYER(TOKENS[0])
     ),
     "num_value_heads must be a multiple of num_heads; got 3 and 2": (

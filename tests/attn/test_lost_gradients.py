@@ -6,6 +6,7 @@ implementation by its name; the difference of two calls says what is right.
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 
@@ -149,3 +150,47 @@ def test_so_is_that_of_each_implementation(name, options):
         assert re.search("gradient.* use ", attn.api.explain(**given)[name][0])
         return
     assert_none_is_lost(name, Call(ALL[name], given))
+
+
+class Adapter(nn.Module):
+    """A layer and a low rank beside it, as LoRA replaces it."""
+
+    weight = property(lambda self: self.base.weight)
+    bias = property(lambda self: self.base.bias)
+
+    def __init__(self, base: nn.Linear):
+        super().__init__()
+        self.base = base
+        self.down = nn.Linear(base.in_features, 1, bias=False)
+        self.up = nn.Linear(1, base.out_features, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.up(self.down(x))
+
+
+def layers(module: nn.Module) -> dict[str, nn.Linear]:
+    found = module.named_modules()
+    return {name: x for name, x in found if type(x) is nn.Linear}
+
+
+ADAPTED = [
+    x
+    for x in CALLS
+    if x.startswith("nn.") and "BLE" in CALLS[x][0]
+    if not re.search("Norm|RNN|LSTM|Conv", x)  # they have no such layer
+]
+
+
+@pytest.mark.parametrize("name", ADAPTED)
+def test_an_adapter_is_part_of_each_layer_it_replaces(name):
+    call = public_call(name)
+    merged = Call(copy.deepcopy(call.function), call.given)
+    wide = layers(merged.function)
+    adapters = {n: Adapter(x) for n, x in layers(call.function).items()}
+    for n, adapter in adapters.items():
+        call.function.set_submodule(n, adapter)
+        with torch.no_grad():
+            wide[n].weight += adapter.up.weight @ adapter.down.weight
+    torch.testing.assert_close(floats(call), floats(merged))
+    up = [x.up.weight for x in adapters.values()]
+    torch.autograd.grad(loss(call), up)  # which raises for an unused one

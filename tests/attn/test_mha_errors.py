@@ -43,7 +43,7 @@ def zeros(*shape, dtype=torch.float32):
     return torch.zeros(shape, dtype=dtype)
 
 
-PADDING = r"key_padding_mask must .*\(B, S\) = \(2, 5\)"
+PADDING = r"key_padding_mask must .*\(B, S\) = \(2, 5\); .*: True is padding"
 TWO_AXES = "attn_mask must have two axes .*; got"
 CALLED_WRONG = [
     ("query must have .* size 12.*; got 11", {"query": zeros(2, 5, 11)}),

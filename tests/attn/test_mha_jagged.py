@@ -174,7 +174,7 @@ def test_a_jagged_batch_computes_no_padded_scores(monkeypatch):
         calls.append(q.shape[0] * q.shape[2] * k.shape[2])
         return attn.attention(q, k, v, **options)
 
-    monkeypatch.setattr("attn.nn.attention.attention", counted)
+    monkeypatch.setattr("attn.nn.call_options.attention", counted)
     ours = make(MultiHeadAttention, E, H, is_causal=True)
     lengths = (300, 20, 20, 20, 5)
     ours(jagged(lengths))

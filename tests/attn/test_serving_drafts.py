@@ -395,5 +395,5 @@ def test_probabilities_that_did_not_draw_the_draft_are_refused():
         rejection_sample([1], Q[None] * 2, p)
     with pytest.raises(ValueError, match=r"coins must have shape \(2,\)"):
         rejection_sample([1], Q[None], p, coins=torch.ones(2))
-    with pytest.raises(TypeError, match="must be floating; got torch.int64"):
+    with pytest.raises(TypeError, match="must be a float tensor; got torch"):
         rejection_sample([1], Q[None].long(), p)

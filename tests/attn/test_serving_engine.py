@@ -303,6 +303,12 @@ def test_the_model_keeps_its_mode():
     assert training.training and all(x.training for x in training.modules())
 
 
+def test_pages_are_of_the_dtype_that_autocast_gives():
+    with torch.autocast("cpu", torch.bfloat16):
+        engine, _ = served(small_llama().eval(), prompts(2))
+    assert all(map(len, engine.run().values()))
+
+
 def test_a_model_or_a_request_that_cannot_be_served_is_refused():
     pages = {"num_pages": 8, "page_size": 4}
     with pytest.raises(TypeError, match="must be an attn.Transformer; got Li"):

@@ -18,6 +18,7 @@ pytest.importorskip("triton")
 NEED_VALUES = {
     "functional.attention_loops",
     "cache.DynamicCache: lengths",
+    "cache.StaticCache: lengths",
     "cache.PagedCache",
     "kernels.decode_attention",
     "kernels.varlen_attention",

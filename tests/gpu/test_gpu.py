@@ -19,7 +19,7 @@ from attn.bench.__main__ import main as bench
 from attn.bench.cases import CASES, find
 from attn.kernels import attention
 from attn.kernels.configs import VARIANTS as FORWARD_VARIANTS
-from attn.kernels.configs import Config, config_of, replaced
+from attn.kernels.configs import Config, config_of
 from tests.gpu import correctness, report, session, sweep
 from tests.gpu.__main__ import main
 from tests.gpu.kernel_calls import VARIANTS, Check
@@ -303,9 +303,10 @@ def test_each_variant_is_tried_alone_and_with_every_neighbour():
 @pytest.mark.parametrize("kernel", ("forward", "dkdv", "dq", "decode"))
 def test_a_table_row_is_replaced_only_while_it_is_measured(kernel):
     other = Config(16, 16, 4, 1, "for a test")
+    row = sweep.Row(kernel, 100, "bfloat16", 1, 1)
     for arch in (0, 90, 120):
         before = config_of(kernel, 128, 2, arch), config_of(kernel, 128, 2, 7)
-        with replaced(kernel, 100, 2, arch, other):
+        with sweep.replaced(row, arch, other):
             assert config_of(kernel, 128, 2, arch) == other
             assert config_of(kernel, 256, 2, arch) != other
             assert config_of(kernel, 128, 4, arch) != other

@@ -18,15 +18,14 @@ from tests.notebooks.learners import (
     written,
 )
 
-#: Cleared, or as Jupyter leaves it after "Run all". Both, where an output
-#: could help to a point; for a wrong answer the one that agrees with itself.
+#: As Jupyter leaves it after "Run all", each answer right and wrong in turn.
 #: Whole chapters run solved below, and untouched in test_capabilities.py.
-ALL = "half-saved mixed-cleared wrong-saved solved-saved"
-#: As it is handed out; one exercise right and the next wrong; all right.
-FEW = "untouched-cleared mixed-cleared solved-cleared"
+ALL = "odd-saved even-saved"
+#: As it is handed out; every other answer right, the rest wrong; all right.
+FEW = "untouched-cleared odd-cleared solved-cleared"
 #: Of functions, of functions and a class, of kernels.
 KINDS = {
-    "mask": FEW.replace("mixed-cleared", "mixed-saved"),
+    "mask": FEW.replace("odd-cleared", "odd-saved"),
     "sdp": FEW,
     "fwd": FEW,
 }
@@ -38,8 +37,8 @@ def in_state(key, state):
     names = ids(notebook)
     right, wrong = {
         "untouched": ((), ()),
-        "half": (names[::2], ()),
-        "mixed": (names[1::2], names[::2]),
+        "odd": (names[1::2], names[::2]),
+        "even": (names[::2], names[1::2]),
         "wrong": ((), names),
         "solved": (names, ()),
     }[state]
@@ -165,7 +164,7 @@ def test_what_is_missing_edited_or_dead_is_worth_nothing(nbval, tmp_path):
 
 
 def test_junit_and_parallel_workers_have_the_same_points(nbval, tmp_path):
-    notebook, expected = in_state("mask", "half")
+    notebook, expected = in_state("mask", "even")
     junit = tmp_path / "junit.xml"
     workers = ("-n", "1", "--dist", "loadscope")
     path = written(notebook, tmp_path)

@@ -179,10 +179,11 @@ def test_a_process_that_dies_is_reported_apart_from_a_slow_one(sandbox):
             session.run(Cell(7, f"import os\nx = 1\n{code}"))
         assert died.value.note.statement == 2
     answer = "def probe():\n    {}"
-    for line, kind in (("os._exit(3)", Died), ("time.sleep(60)", OutOfTime)):
+    dies, is_slow = "os._exit(3)", "time.sleep(60)"
+    for line, kind, left in ((dies, Died, 30), (is_slow, OutOfTime, 0.5)):
         with sandbox.start_session() as session:
             session.give(IMPORTS + answer.format(line))
-            with session.check(PROBE, 0.5) as forked:
+            with session.check(PROBE, left) as forked:
                 assert forked.undefined is None
                 error = forked.run(None, Case("")).error
                 assert type(error) is kind
