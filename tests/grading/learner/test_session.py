@@ -27,7 +27,7 @@ def test_a_check_again_says_the_same_and_never_passes(learner):
     assert [learner(CHECK) for _ in range(2)] == [first] * 2
     assert [learner(WRONG + CHECK) for _ in range(2)] == [first] * 2
     [entry] = progress.load().values()
-    assert entry["last"] == first.err.splitlines()[1].strip()
+    assert entry["last"].startswith(first.err.splitlines()[1].strip())
 
 
 @pytest.mark.parametrize("value", [WRONG, RIGHT])
