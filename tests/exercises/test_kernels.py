@@ -58,8 +58,7 @@ def test_the_reference_replaces_a_wrong_kernel():
     check = f"check({exercise.id!r})"
     out, err = notebook(wrong, check, launch, check)
     assert out == f"{[[0.25] * 4] * 2}\n"
-    assert "this looks like: exp2 without log2(e)" in err
-    assert "is still the reference" in err
+    assert err.count("this looks like: exp2 without log2(e)") == 2
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from contextlib import chdir, nullcontext
 
 import pytest
 
-from attn.exercises import answers
+from attn.exercises import answers, sources
 from attn.grading.classroom import check_file
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.grade import Options, grade
@@ -155,6 +155,21 @@ def test_no_order_that_is_known_makes_them_differ(ids, readers):
         readers.front.does(order)
         readers.reads(order)
     assert readers.signs() == expected
+
+
+def test_of_another_exercise_that_is_open_the_reference_is_used(readers):
+    front = readers.front
+    front.does("answer = stub")
+    right = sources.solution("mask-sliding_window").replace(
+        "    return", "    causal(2, 2)\n    return"
+    )
+    front.add("other", f"{right}\ncheck('mask-sliding_window')")
+    front.run("other")
+    [output] = front.cell("other").outputs
+    said = " ".join(output["data"]["text/plain"].split())
+    assert said.startswith("✓ mask-sliding_window"), said
+    assert "causal is not written yet: here it is the reference" in said
+    assert "not started" in front.said()
 
 
 def test_what_stood_before_is_kept_and_a_second_cell_is_named(readers):
