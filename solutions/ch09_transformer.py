@@ -44,7 +44,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     in float32 and round once, at the end: in float16, the square of 300
     is infinite. PyTorch's norms are not allowed. The check uses tokens
     of large mean, a token of zeros, half precision, and gradients. It
-    is Gemma's norm; Llama, Qwen and Mistral round before ``weight``, too.
+    is Gemma's norm; Llama's and Qwen's round before ``weight``, too.
 
     Args:
         x: ``(..., E)``.

@@ -299,6 +299,7 @@ def an_exercise_is_answered(learner, stub, check):
     learner.types(stub, WRONG)
     first = learner.runs(check)
     assert first.startswith("✗ mask-causal") and "q_offset" in first
+    assert "Not saved" not in first
     assert learner.runs(check) == first
     learner.types(stub, RIGHT + "(")
     assert "SyntaxError (line 2)" in learner.runs(check)

@@ -1,5 +1,6 @@
-// A link to a cell leads to it in a notebook that it opens, too. JupyterLab
-// goes there before the cell is drawn, and stays at the top.
+// A link to a cell leads to it in a notebook that it opens, too: JupyterLab
+// goes there before the cell is drawn, and stays at the top. What has run is
+// saved, as the file is what is handed in.
 (() => {
   const LONGEST = 20_000; // milliseconds, for a long chapter on a slow machine
   const USED = ["wheel", "keydown", "pointerdown"];
@@ -26,11 +27,23 @@
     for (const event of USED) removeEventListener(event, leave, { capture: true });
   };
 
+  let saved = Promise.resolve(); // one at a time
+  const save = (context) => {
+    saved = saved.then(() => {
+      const { dirty, readOnly } = context?.model ?? {};
+      return dirty && !readOnly && context.save();
+    }).catch(() => {}); // JupyterLab has said why
+  };
+
   const plugin = {
     id: "attn-lab:landing",
     autoStart: true,
     activate: ({ commands, shell }) => {
-      commands.commandExecuted.connect((_, { id, args }) => {
+      commands.commandExecuted.connect((_, { id, args, result }) => {
+        if (/^notebook:(restart-)?run/.test(id)) {
+          const { context } = shell.currentWidget ?? {};
+          result.finally(() => save(context)).catch(() => {});
+        }
         const name = /^#cell-id=(.+)/.exec(args?.id ?? "")?.[1];
         if (id !== "rendermime:handle-local-link" || !name) return;
         land(shell, decodeURIComponent(args.path), name);
