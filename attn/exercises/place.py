@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -56,9 +57,8 @@ def named(exercise: str) -> str:
 
 def here() -> str:
     """Return the chapter of the notebook that runs; empty if it has none."""
-    from IPython.core.getipython import get_ipython
-
-    names = getattr(get_ipython(), "user_ns", {})
+    ipython = sys.modules.get("IPython")  # which a notebook has imported
+    names = getattr(ipython and ipython.get_ipython(), "user_ns", {})
     known = names.get("__vsc_ipynb_file__")
     path = Path(known or os.environ.get("JPY_SESSION_NAME", ""))
     with suppress(OSError, ValueError, LookupError, TypeError):
