@@ -93,7 +93,7 @@ def found(
         state.word, state.said = FIRST, f"{name} is not defined."
     elif run:
         _see_helpers(state, exercise, run, namespace, file, entry)
-    if state.word:
+    if state.word and not state.said.endswith("then check."):
         state.said += f" {_NEXT[state.word]}"
     if state.word == FIRST:  # no cell counts yet
         state.beside = ()
@@ -121,7 +121,8 @@ def _see_helpers(
         if used not in known and not last:
             word = FIRST
             if used in entry.get("uses", {}) or file.binds(used):
-                said = "It has not run since the kernel started."
+                said = "It has not run since the kernel started. Run the cell "
+                said += f"of {used} first, then check."
         elif used in own:
             is_stub = digest(text) == digest(sources.stub(f"{key}-{used}"))
             if is_stub or is_unfinished(used, text):
