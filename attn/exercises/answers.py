@@ -23,7 +23,6 @@ NOT_STARTED, UNFINISHED = "not started", "not finished"
 #: What a file says of an answer that its last check refused unjudged.
 REFUSED = "its last check did not judge it: run its cell, and check it again"
 _MOST_USED = 100
-DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 
 
 def digest(source: str) -> str:

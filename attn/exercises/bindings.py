@@ -52,7 +52,7 @@ def bound(source: str, imports: bool = True) -> frozenset[str]:
     if tree is None:
         found = _LINE.findall(TIMERS.sub("", source))
         return frozenset(x or y for x, y in found)
-    return frozenset(_bound(tree, imports))
+    return frozenset(names_bound(tree, imports))
 
 
 @lru_cache(4096)
@@ -99,11 +99,10 @@ def statements(source: str) -> list[ast.stmt] | None:
     return None
 
 
-def _own(name: str, source: str) -> list[ast.stmt]:
-    return [x for x in statements(source) or () if name in _bound([x])]
-
-
-def _bound(tree: Iterable[ast.stmt], imports: bool = True) -> Iterator[str]:
+def names_bound(
+    tree: Iterable[ast.stmt], imports: bool = True
+) -> Iterator[str]:
+    """Yield the names to which statements may give values."""
     for node in _nodes(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -115,6 +114,10 @@ def _bound(tree: Iterable[ast.stmt], imports: bool = True) -> Iterator[str]:
                 yield node.id
             case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 yield name
+
+
+def _own(name: str, source: str) -> list[ast.stmt]:
+    return [x for x in statements(source) or () if name in names_bound([x])]
 
 
 def _nodes(tree: Iterable[ast.stmt]) -> Iterator[ast.AST]:

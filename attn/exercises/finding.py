@@ -91,10 +91,10 @@ def found(
         state.word, state.said = FIRST if is_known else UNJUDGED, said
     elif value is None:
         state.word, state.said = FIRST, f"{name} is not defined."
-    elif run:
-        _see_helpers(state, exercise, run, namespace, file, entry)
-    if state.word and not state.said.endswith("then check."):
+    if state.word:
         state.said += f" {_NEXT[state.word]}"
+    elif run and not state.said:
+        _see_helpers(state, exercise, run, namespace, file, entry)
     if state.word == FIRST:  # no cell counts yet
         state.beside = ()
         state.is_void = any(_changed(entry, file, namespace))
@@ -117,12 +117,12 @@ def _see_helpers(
     known = {*namespace, *vars(builtins)}
     for used, x in ran.helpers(name, run).items():
         last, said, word = x.failed or x.run, "", UNJUDGED
+        then = _NEXT[word]
         text, first = x.text, x.run or x.failed
         if used not in known and not last:
-            word = FIRST
+            word, then = FIRST, f"Run the cell of {used} first, then check."
             if used in entry.get("uses", {}) or file.binds(used):
-                said = "It has not run since the kernel started. Run the cell "
-                said += f"of {used} first, then check."
+                said = "It has not run since the kernel started."
         elif used in own:
             is_stub = digest(text) == digest(sources.stub(f"{key}-{used}"))
             if is_stub or is_unfinished(used, text):
@@ -138,8 +138,8 @@ def _see_helpers(
             if file.lacks(last):
                 state.beside = [*state.beside, _UNSAVED]
         if said and not state.said:
-            state.word = word
-            state.said = f"{name} uses {used}. {said.replace('Your', 'Its')}"
+            state.word, said = word, said.replace("Your", "Its")
+            state.said = f"{name} uses {used}. {said} {then}"
 
 
 def _changed(

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.bindings import statements
+from attn.exercises.bindings import names_bound, statements
 from attn.exercises.cells import checked_id, exercise_id
 from attn.exercises.spec import chapter
 
@@ -53,13 +53,9 @@ def words(text: str) -> set[str]:
 
 def _bound(node: ast.stmt) -> set[str]:
     """Return the names that an import, a definition or a constant binds."""
-    match node:
-        case ast.Import() | ast.ImportFrom():
-            return {x.asname or x.name.partition(".")[0] for x in node.names}
-        case ast.FunctionDef() | ast.ClassDef():
-            return {node.name}
-        case ast.Assign():
-            with suppress(ValueError, TypeError):
-                ast.literal_eval(node.value)
-                return {x.id for x in node.targets if isinstance(x, ast.Name)}
-    return set()
+    if isinstance(node, ast.Assign):
+        with suppress(ValueError, TypeError):
+            ast.literal_eval(node.value)
+            return {x.id for x in node.targets if isinstance(x, ast.Name)}
+    is_named = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
+    return {*names_bound([node])} if isinstance(node, is_named) else set()

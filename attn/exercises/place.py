@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
-import sys
-from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from attn.exercises import CHAPTERS, sources
@@ -53,17 +49,6 @@ def place(exercise: str) -> Place:
 def named(exercise: str) -> str:
     """Return an exercise's title and its id."""
     return f"{place(exercise).title} ({exercise})"
-
-
-def here() -> str:
-    """Return the chapter of the notebook that runs; empty if it has none."""
-    ipython = sys.modules.get("IPython")  # which a notebook has imported
-    names = getattr(ipython and ipython.get_ipython(), "user_ns", {})
-    known = names.get("__vsc_ipynb_file__")
-    path = Path(known or os.environ.get("JPY_SESSION_NAME", ""))
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        return key_of(json.loads(path.read_text("utf-8")))
-    return ""
 
 
 def undefined(exercise: str, error: str) -> dict[str, str] | None:

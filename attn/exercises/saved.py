@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 
 from attn.exercises.answers import digest
 from attn.exercises.bindings import binds
+from attn.exercises.place import key_of
 from attn.exercises.standing import Run
 
 
@@ -45,12 +47,25 @@ class Saved:
 
 def read(namespace: Mapping[str, Any]) -> Saved:
     """Read the file of a notebook, by the notebook's namespace."""
-    known = namespace.get("__vsc_ipynb_file__")
-    path = Path(known or os.environ.get("JPY_SESSION_NAME", ""))
     with suppress(OSError, ValueError, LookupError, TypeError):
+        path = _file(namespace)
         at = path.stat().st_mtime
         cells = json.loads(path.read_text("utf-8"))["cells"]
         code = [x for x in cells if x["cell_type"] == "code"]
         texts = ["".join(x["source"]) for x in code]
         return Saved(at, {digest(x): x for x in texts})
     return Saved()
+
+
+def chapter_here() -> str:
+    """Return the chapter of the notebook that runs; empty if it has none."""
+    ipython = sys.modules.get("IPython")  # which a notebook has imported
+    names = getattr(ipython and ipython.get_ipython(), "user_ns", {})
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return key_of(json.loads(_file(names).read_text("utf-8")))
+    return ""
+
+
+def _file(namespace: Mapping[str, Any]) -> Path:
+    known = namespace.get("__vsc_ipynb_file__")
+    return Path(known or os.environ.get("JPY_SESSION_NAME", ""))

@@ -20,6 +20,7 @@ from attn.grading.classroom import reading
 from attn.grading.classroom.reading import Cell, Unreadable
 from attn.grading.classroom.submissions import Submission
 
+_DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 _CHECK = re.compile(r"check\(\s*(['\"])(?P<id>[\w-]+)\1\s*\)[\s;]*(?:#.*)?")
 
 
@@ -207,7 +208,7 @@ def _chapter_of(document: list[Cell], name: str) -> str:
     marked = {x.exercise for x in document}
     code = "\n".join(x.source for x in document if x.kind == "code")
     is_chapter = PurePath(name).stem not in APPENDICES
-    defined = {*answers.DEFINED.findall(code)} if is_chapter else {*()}
+    defined = {*_DEFINED.findall(code)} if is_chapter else {*()}
     path = re.sub(r"[\W_]+", "_", name.lower())
 
     def evidence(key: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from attn.exercises import place
+from attn.exercises import place, saved
 from attn.exercises.call import call_of
 from attn.exercises.literal import describe
 from attn.exercises.spec import Exercise, find
@@ -37,7 +37,7 @@ def meant(exercise_id: Any, function: str) -> Exercise | None:
         wrong = [name for name, x in verdicts.items() if not x.passed]
         if known := wrong or [*verdicts]:
             return find(known[-1])
-        if key := place.here():
+        if key := saved.chapter_here():
             own = progress.ChapterProgress(key, progress.load())
             exercise_id = (own.after() or own.rows[0]).id
     try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attn.data.files import write
-from attn.exercises import CHAPTERS, kept, place
+from attn.exercises import CHAPTERS, kept, place, saved
 from attn.exercises.answers import Note, digest
 from attn.exercises.spec import chapter
 from attn.exercises.wrapping import wrapped
@@ -225,7 +225,7 @@ class Progress(Points):
     def __init__(self, entries: Entries) -> None:
         self.chapters = [ChapterProgress(key, entries) for key in CHAPTERS]
         self.rows = [row for x in self.chapters for row in x.rows]
-        self._own = CHAPTERS.get(place.here())
+        self._own = CHAPTERS.get(saved.chapter_here())
 
     @property
     def next(self) -> Row | None:

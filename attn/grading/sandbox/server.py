@@ -125,7 +125,7 @@ def _work(channel: socket.socket, memory: int, home: str, shell: Any) -> None:
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.environ |= {"HOME": home, "TMPDIR": home}
-    sys.breakpointhook = lambda *_, **__: None  # nobody is there
+    sys.breakpointhook = lambda *_, **__: None  # no terminal
     tempfile.tempdir = home
     os.chdir(home)
     random.seed(0)
