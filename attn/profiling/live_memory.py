@@ -12,7 +12,15 @@ from torch import Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class LiveMemory(TorchDispatchMode):
+class Mode(TorchDispatchMode):
+    """Do without PyTorch's compiler, whose import takes seconds."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class LiveMemory(Mode):
     """Watch every operation, and count the elements that are alive after it.
 
     Memory counts once, however many views share it, until the last of them is
@@ -36,11 +44,6 @@ class LiveMemory(TorchDispatchMode):
         self._largest = self._alive = 0
         # The memory that is known, by its id: elements, 0 of an input's.
         self._known: dict[int, tuple[weakref.ref[UntypedStorage], int]] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Spare the first check the import of PyTorch's compiler: seconds."""
-        return False
 
     def add(self, x: Tensor) -> None:
         """Count a tensor from now on, until nothing refers to its memory."""

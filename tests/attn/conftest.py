@@ -10,9 +10,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 @pytest.fixture
 def one_thread():
     """Use one thread: tensors are tiny, and processes fill the cores."""
-    import torch
+    from attn.grading.checks import failures
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with failures.one_thread():
+        yield

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attn.exercises.kernel import function_of, is_kernel
 from attn.profiling import LiveMemory
@@ -194,17 +193,12 @@ def _called_by_the_book(frame: FrameType | None) -> bool:
     return file.startswith(_BOOK) and not file.startswith(_UNDER_TEST)
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(live.Mode):
     supports_higher_order_operators = True
 
     def __init__(self, watch: _Watch) -> None:
         super().__init__()
         self._watch = watch
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Spare the first check the import of PyTorch's compiler."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
