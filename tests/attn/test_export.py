@@ -11,6 +11,7 @@ import torch._dynamo.testing
 
 import attn
 from attn import attention, causal, documents, padding, prefix, sliding_window
+from tests.attn.models import small_llama
 from tests.marks import exhaustive_but
 
 # What depends on data must not fix the number of rows either.
@@ -72,10 +73,7 @@ class PaddedModel(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        config = attn.llama_style(
-            vocab_size=20, embed_dim=16, num_layers=1, num_heads=4
-        )
-        self.model = attn.Transformer(config)
+        self.model = small_llama(num_layers=1)
 
     def forward(self, x):
         ids = x[..., 0].gt(0).long()
