@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from attn.data.book import root
 from attn.grading.learner import workspace
 from attn.publishing import notebooks
 from tests.notebooks.learners import answered, ids, short
+from tests.processes import run
 
 BOOK = root() / "book"
 PAGE = (BOOK / "for-teachers.md").read_text("utf-8")
@@ -73,13 +73,9 @@ def test_the_files_that_teachers_copy_are_on_the_page():
 
 def terminal(folder, module, *words):
     """Run a module of Python in a terminal of 80 columns."""
-    return subprocess.run(
-        [sys.executable, "-m", module, *words],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": str(Path.cwd())},
-        capture_output=True,
-        text=True,
-    )
+    places = {"COLUMNS": "80", "PYTHONPATH": str(Path.cwd())}
+    command = (sys.executable, "-m", module, *words)
+    return run(*command, cwd=folder, env=os.environ | places)
 
 
 @pytest.mark.exhaustive
