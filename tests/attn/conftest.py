@@ -14,3 +14,15 @@ def one_thread():
 
     with failures.one_thread():
         yield
+
+
+@pytest.fixture
+def in_double():
+    """Make float64 the default dtype, and draw the same numbers each time."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)

@@ -10,7 +10,7 @@ from torch import nn
 import attn
 from attn.nn import MultiHeadAttention
 from tests.attn.cases import assert_exact, randn
-from tests.attn.mha import B, E, H, L, S, make
+from tests.attn.mha import E, H, make
 
 
 class Tutorial(nn.Module):

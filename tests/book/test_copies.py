@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +14,7 @@ from attn.publishing.myst_to_markdown.targets import targets
 from tests.attn.test_workflows import FLOWS, TEXTS
 from tests.book.pages import ROOT, soup
 from tests.marks import exhaustive_but
+from tests.processes import run
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 
@@ -97,12 +97,9 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
     )
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     origin = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_SHA": "0a1b"}
-    subprocess.run(
-        ["bash", "-euc", step.partition("git init")[0]],
-        cwd=tmp_path,
-        env=os.environ | origin | {"GITHUB_REPOSITORY": "you/attention"},
-        check=True,
-    )
+    places = os.environ | origin | {"GITHUB_REPOSITORY": "you/attention"}
+    words = ("bash", "-euc", step.partition("git init")[0])
+    run(*words, cwd=tmp_path, env=places, check=True)
     copies = tmp_path / "_build" / "copies"
     assert (copies / "requirements.txt").read_text().splitlines() == [
         "-c constraints.txt",
