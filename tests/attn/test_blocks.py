@@ -34,6 +34,14 @@ def from_torch(layer):
     return state
 
 
+def like(theirs, **options):
+    """Our block with the weights of theirs, which are drawn first."""
+    randomised(theirs.double()).eval()
+    ours = TransformerBlock(E, H, hidden_dim=20, **options).double()
+    ours.load_state_dict(from_torch(theirs))
+    return ours
+
+
 @pytest.mark.parametrize("norm", ("pre", "post"))
 @pytest.mark.parametrize("activation", ("relu", "gelu"))
 @pytest.mark.parametrize("padded", (False, True))
@@ -46,15 +54,7 @@ def test_an_encoder_block_equals_pytorchs(norm, activation, padded):
         norm_first=norm == "pre",
         batch_first=True,
     )
-    randomised(theirs.double()).eval()
-    ours = TransformerBlock(
-        E,
-        H,
-        norm_order=norm,
-        feed_forward=activation,
-        hidden_dim=20,
-    )
-    ours.double().load_state_dict(from_torch(theirs))
+    ours = like(theirs, norm_order=norm, feed_forward=activation)
     x = randn(2, L, E)
     pad = torch.zeros(2, L, dtype=torch.bool)
     pad[0, 4:] = padded
@@ -71,17 +71,8 @@ def test_a_decoder_block_with_cross_attention_equals_pytorchs(norm):
     theirs = nn.TransformerDecoderLayer(
         E, H, 20, norm_first=norm == "pre", batch_first=True
     )
-    randomised(theirs.double()).eval()
-    ours = TransformerBlock(
-        E,
-        H,
-        norm_order=norm,
-        is_causal=True,
-        cross_attention=True,
-        feed_forward="relu",
-        hidden_dim=20,
-    )
-    ours.double().load_state_dict(from_torch(theirs))
+    kind = {"is_causal": True, "cross_attention": True}
+    ours = like(theirs, norm_order=norm, feed_forward="relu", **kind)
     x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
     pad = torch.tensor([[False] * 4, [False] * 3 + [True]])
     upper = torch.ones(L, L).triu(1).bool()

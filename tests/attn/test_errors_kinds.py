@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import attn
 from attn import cost, linear, plot, serving
-from tests.attn.models import small_llama
+from tests.attn.models import SIZES, small_llama
 from tests.attn.public_calls import public_call
 
 
@@ -110,10 +110,7 @@ CALLS = [
     ),
     (MHA, {"query": x(2, 5, 16), "positions": IDS}),
     (MODEL, {"ids": IDS[None]}),
-    (
-        attn.llama_style,
-        {"vocab_size": 9, "embed_dim": 16, "num_layers": 1, "num_heads": 4},
-    ),
+    (partial(attn.llama_style, num_kv_heads=1), SIZES),
     (attn.RMSNorm, {"dim": 8, "eps": 1e-6}),
     (attn.RMSNorm(8), {"x": HEADS}),
     (attn.LayerNorm, {"dim": 8, "eps": 1e-6}),
