@@ -13,11 +13,27 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Mode(TorchDispatchMode):
-    """Do without PyTorch's compiler, whose import takes seconds."""
+    """Let each operator be seen, and do without PyTorch's compiler.
+
+    Its import takes seconds.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, sees: Callable[..., None] | None = None) -> None:
+        super().__init__()
+        self.sees = sees  # given an operator, and its positional arguments
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if self.sees:
+            self.sees(func, args)
+        return func(*args, **(kwargs or {}))
 
 
 class LiveMemory(Mode):
@@ -36,9 +52,10 @@ class LiveMemory(Mode):
         20001
     """
 
+    supports_higher_order_operators = False
+
     def __init__(self) -> None:
         super().__init__()
-        self.sees: Callable[..., None] | None = None  # each operator
         self.peak = 0
         self.shape: tuple[int, ...] = ()
         self._largest = self._alive = 0

@@ -99,7 +99,7 @@ def refusing(
     if memory:
         memory.sees = watch.see
     try:
-        with watch, memory or _Operators(watch):
+        with watch, memory or live.Mode(watch.see):
             yield
     finally:
         if watch.refusal and "torch._dynamo" in sys.modules:
@@ -191,20 +191,6 @@ def _called_by_the_book(frame: FrameType | None) -> bool:
         frame = frame.f_back
     file = frame.f_code.co_filename if frame else ""
     return file.startswith(_BOOK) and not file.startswith(_UNDER_TEST)
-
-
-class _Operators(live.Mode):
-    supports_higher_order_operators = True
-
-    def __init__(self, watch: _Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self._watch.see(func, args)
-        return func(*args, **(kwargs or {}))
 
 
 # --- what an answer is made of -----------------------------------------------
