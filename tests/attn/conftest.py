@@ -10,9 +10,9 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 @pytest.fixture
 def one_thread():
     """Use one thread: tensors are tiny, and processes fill the cores."""
-    from attn.grading.checks import failures
+    from attn.profiling import calls
 
-    with failures.one_thread():
+    with calls.one_thread():
         yield
 
 

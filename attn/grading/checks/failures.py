@@ -22,22 +22,8 @@ from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.result import NoGradient
 from attn.grading.checks.run import Outcome, run
+from attn.profiling.calls import one_thread as one_thread
 from attn.profiling.compat import language_kept_patched
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run on one thread: more cost more than they give on small tensors.
-
-    On a busy machine a softmax of ten elements takes 8 ms with two threads,
-    1 µs with one.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def run_all(
