@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from transformers.models.cohere import modeling_cohere as cohere
-from transformers.models.gpt_neox import (
-    modeling_gpt_neox as neox,
-)
-from transformers.models.llama import (
-    LlamaConfig,
-)
-from transformers.models.llama import (
-    modeling_llama as llama,
-)
+from transformers.models.gpt_neox import modeling_gpt_neox as neox
+from transformers.models.llama import LlamaConfig
+from transformers.models.llama import modeling_llama as llama
 
 import attn
 from tests.attn.cases import assert_equal, assert_exact
