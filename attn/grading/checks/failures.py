@@ -204,6 +204,9 @@ def fallback(exercise: Exercise) -> Any:
     """
 
     def refusing(function: Any) -> Any:
+        if function.__name__ == "_reference":  # a learner reads its name
+            function.__qualname__ = exercise.name
+
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if _checking.get() == exercise.id:
