@@ -25,6 +25,11 @@ def in_graph() -> bool:
     return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
 
+def has_autocast() -> bool:
+    """Return whether autocast is on for a device."""
+    return torch._C._is_any_autocast_enabled()
+
+
 def is_any_size(size: int) -> bool:
     """Return whether a size stands for others, in a graph."""
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
