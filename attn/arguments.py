@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from attn import tracing
-
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 #: What other libraries call an argument, and its name here; of several, the
@@ -193,14 +191,6 @@ def same_device(name: str, x: Tensor, other: str, like: Tensor) -> None:
             f"{name} must be on the device of {other}, {like.device}; got "
             f"{x.device}"
         )
-
-
-def is_autocast(device: torch.device) -> bool:
-    """Return whether autocast is on for a device."""
-    if not tracing.has_autocast():  # a fifth of the time
-        return False
-    known = torch.amp.is_autocast_available(device.type)
-    return known and torch.is_autocast_enabled(device.type)
 
 
 def _is_int(x: Any) -> bool:
