@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from attn.functional.inputs import AttentionInputs
-from attn.masks import Mask, Term
+from attn.masks import Mask
+from attn.masks.values import tensors_read
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -98,7 +99,7 @@ def _block_mask(spec: MaskSpec) -> BlockMask:
     # Of the known terms, those of padding and documents depend on the row.
     by_row = opaque or mask.extent.batch is not None
     return _cached(
-        _Keyed(mask, (id(mask),) if opaque else tuple(map(_key, mask.terms))),
+        _Keyed(mask, _opaque_key(mask) if opaque else _terms_key(mask)),
         sizes["q_len"],
         sizes["kv_len"],
         batch=sizes["batch"] if by_row else None,
@@ -119,14 +120,21 @@ class _Keyed:
     key: tuple[Any, ...]
 
 
-def _key(term: Term) -> tuple[Any, ...]:
-    values = (
-        (id(x), object() if x.is_inference() else x._version)
-        if isinstance(x, Tensor)
-        else x
-        for x in term.values
+def _terms_key(mask: Mask) -> tuple[Any, ...]:
+    return tuple(
+        (term.kind, *(map(_version, term.values))) for term in mask.terms
     )
-    return (term.kind, *values)
+
+
+def _opaque_key(mask: Mask) -> tuple[Any, ...]:
+    return (id(mask), *map(_version, tensors_read(mask)))
+
+
+def _version(x: Any) -> Any:
+    """Return what tells a tensor's values from those of before."""
+    if not isinstance(x, Tensor):
+        return x
+    return id(x), object() if x.is_inference() else x._version
 
 
 @functools.lru_cache(maxsize=16)

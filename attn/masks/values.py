@@ -6,6 +6,8 @@ its arguments.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pickle import PicklingError
 from types import FunctionType
@@ -47,6 +49,32 @@ def digest(x: Any) -> int:
     if isinstance(x, tuple | list):
         return hash(tuple(map(digest, x)))
     return hash(x) if getattr(type(x), "__hash__", None) else hash(type(x))
+
+
+def tensors_read(x: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
+    """Yield the tensors that a predicate may read.
+
+    They are bound to it, in its closure, or globals that it names; so are
+    those of the functions and masks in these places.
+    """
+    seen = set() if seen is None else seen
+    if id(x) in seen:
+        return
+    seen.add(id(x))
+    inner: Iterable[Any] = ()
+    if isinstance(x, Tensor):
+        yield x
+    elif isinstance(x, partial):
+        inner = (x.func, *x.args, *x.keywords.values())
+    elif isinstance(x, tuple | list):
+        inner = x
+    elif isinstance(x, FunctionType):
+        names = inspect.getclosurevars(x)
+        inner = (*names.nonlocals.values(), *names.globals.values())
+    elif predicate := getattr(x, "predicate", None):  # of a mask
+        inner = (predicate,)
+    for each in inner:
+        yield from tensors_read(each, seen)
 
 
 def check_importable(x: Any) -> None:

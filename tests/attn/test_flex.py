@@ -164,6 +164,13 @@ def test_layers_share_one_block_mask():
     before = made(attn.padding(other))
     other[0, 0] = False
     assert made(attn.padding(other)) is not before, "it was changed in place"
+    group = VALID[0].long()
+    own = attn.Mask(lambda b, h, q, kv: group[kv] == group[0])
+    for mask in (own, own | attn.causal(), ~attn.documents(group)):
+        before = made(mask)
+        assert made(mask) is before
+        group[1] += 1
+        assert made(mask) is not before, "what it reads was changed in place"
 
 
 def test_a_block_mask_of_inference_tensors_is_built_each_time():
