@@ -53,7 +53,7 @@ export function spoken({ word, label, title, question }) {
 }
 
 export function makeCard(verdict, id, name) {
-  const { state, word, title, label, question, condition, what, more, elements, grid, call, printed, line, tried } = verdict;
+  const { state, word, title = "", label = "", question = "", condition = "", what = "", more = [], elements = [], grid = null, call = "", printed = "", line = null, tried = [] } = verdict;
   const sign = make("span", "", SIGNS[state]);
   sign.ariaHidden = "true";
   const parts = [make("p", "answer-head", make("span", "answer-badge", sign, ` ${word}`),
@@ -61,18 +61,18 @@ export function makeCard(verdict, id, name) {
   const add = (is, ...made) => { if (is) parts.push(...made); };
   add(title, make("p", "answer-title", ...label ? [capital(label), make("br")] : [],
     make("b", "", ...prose(label ? title : capital(title)))));
-  const asks = question?.endsWith("?");
-  add(asks, make("p", "answer-question", ...prose(question ?? "")));
+  const asks = question.endsWith("?");
+  add(asks, make("p", "answer-question", ...prose(question)));
   add(condition, make("p", "", ...prose(`Wrong when ${condition}`),
     ...what ? [": ", make("b", "", ...prose(what))] : ["."]));
-  add(!condition && what, sentence(what ?? ""));
-  add(more?.length, asItIs(more?.map((x) => x.trim()).join("\n")));
-  add(elements?.length, make("div", "answer-found", table(elements ?? []), ...grid ? [matrix(grid)] : []));
-  add(question && !asks, sentence(question ?? ""));
+  add(!condition && what, sentence(what));
+  add(more.length, asItIs(more.map((x) => x.trim()).join("\n")));
+  add(elements.length, make("div", "answer-found", table(elements), ...grid ? [matrix(grid)] : []));
+  add(question && !asks, sentence(question));
   add(line, make("p", "", `Line ${line} is marked in the editor.`));
-  add(call, make("p", "", "The call that is wrong:"), asItIs(call?.trim()));
+  add(call, make("p", "", "The call that is wrong:"), asItIs(call.trim()));
   add(printed, make("p", "", "What it printed:"), asItIs(printed));
-  add(tried?.length, make("p", "", `Tried: ${tried?.join(" · ")}`));
+  add(tried.length, make("p", "", `Tried: ${tried.join(" · ")}`));
   const card = make("div", `answer-card ${state}`, ...parts);
   Object.assign(card, { role: "group", ariaLabel: `${word}: ${name}` });
   return card;

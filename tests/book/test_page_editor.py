@@ -62,6 +62,7 @@ class Page:
         size = {"width": how.pop("width", 1280), "height": 900}
         self.context = browser.new_context(viewport=size, **how)
         self.tab = self.context.new_page()
+        self.tab.set_default_timeout(10_000)
         self.asked, self.verdict, self.value = [], RIGHT, {"text": "1.0"}
         self.complaints, self.home = [], address
         self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
@@ -78,12 +79,10 @@ class Page:
 
     def find(self, exercise=EXERCISE):
         """Look at the editor of an exercise."""
-        tab = self.tab
-        card = tab.locator(".exercise-card", has_text=exercise).first
+        place = exercise.replace("_", "-").lower()  # as docutils writes it
+        card = self.tab.locator(f"#exercise-{place}")
         card.scroll_into_view_if_needed()
-        self.cell = tab.locator(
-            f".exercise-card:has(p > code:text-is('{exercise}')) + .cell"
-        )
+        self.cell = self.tab.locator(f"#exercise-{place} + .cell")
         self.editor = self.cell.locator(".cm-content")
         self.editor.wait_for()
         self.card = self.cell.locator(".answer-card")
@@ -166,7 +165,7 @@ def test_what_is_written_outlives_the_tab_and_a_reset(page):
     """Also a tab that is closed while Python runs the answer."""
     with page() as seen:
         seen.write(ANSWER)
-        seen.tab.evaluate("window.verdict = () => new Promise(() => {})")
+        seen.tab.evaluate("window.verdict = () => new Promise(() => {}), 0")
         seen.button("Check").click()
         seen.cell.get_by_text("Checking …").wait_for()
         seen.tab.close()
@@ -279,7 +278,7 @@ def test_python_is_started_by_itself_once_it_has_been(page):
         seen.tab.goto(f"{seen.home}/notebooks/03_masks.html")
         seen.find("mask-causal")
         assert seen.button("Check").inner_text() == "Check"
-        seen.tab.evaluate("window.started = () => { window.isStarted = 1 }")
+        seen.tab.evaluate("window.started = () => { window.isStarted = 1 }, 0")
         seen.editor.focus()
         seen.tab.wait_for_function("window.isStarted")
 
