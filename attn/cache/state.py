@@ -98,7 +98,7 @@ class StateCache(Cache):
         ):
             _check(name, x, old, axes, is_first=self.state is None)
         if isinstance(count, Tensor):
-            validation.lengths(count, state.shape[0], 2**62)
+            validation.lengths(count, state.shape[0], 2**62, name="count")
         else:
             arguments.count("count", count, 0)
         self.state, self.conv = state, conv

@@ -73,18 +73,24 @@ def latents(
             )
 
 
-def lengths(lengths: Any, batch: int, most: int, least: int = 0) -> None:
+def lengths(
+    lengths: Any,
+    batch: int,
+    most: int,
+    least: int = 0,
+    name: str = "lengths",
+) -> None:
     """Require a number of real tokens for each row."""
     is_tensor = isinstance(lengths, Tensor)
     if not is_tensor or lengths.dtype not in (torch.int64, torch.int32):
         got = lengths.dtype if is_tensor else type(lengths).__name__
-        raise TypeError(f"lengths must be an integer tensor (B,); got {got}")
+        raise TypeError(f"{name} must be an integer tensor (B,); got {got}")
     fits = lengths.shape == (batch,)
     if fits and tracing.has_values(lengths):
         fits = all(least <= n <= most for n in lengths.tolist())
     if not fits:
         raise ValueError(
-            f"lengths must have shape ({batch},) and values from {least} to "
+            f"{name} must have shape ({batch},) and values from {least} to "
             f"{most}; got {lengths.tolist()}"
         )
 

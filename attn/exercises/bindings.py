@@ -22,6 +22,7 @@ _LINE = re.compile(
     r"^(?:(?:async\s+)?(?:def|class)\s+(\w+)|(\w+)\s*(?::[^=\n]+)?=(?!=))",
     re.MULTILINE,
 )
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _SCOPES = _DEFINITIONS | _COMPREHENSIONS | ast.Lambda
@@ -67,9 +68,29 @@ def used(name: str, source: str) -> frozenset[str]:
     local |= {x.name for x in own if isinstance(x, _DEFINITIONS)}
     names = [x for x in nodes if isinstance(x, ast.Name)]
     local |= {x.id for x in names if isinstance(x.ctx, ast.Store)} - {name}
-    return (
-        frozenset(x.id for x in names if isinstance(x.ctx, ast.Load)) - local
-    )
+    shared = [y for x in nodes if isinstance(x, ast.Global) for y in x.names]
+    loaded = {x.id for x in names if isinstance(x.ctx, ast.Load)}
+    return frozenset((loaded | {*shared}) - (local - {*shared}))
+
+
+@lru_cache(4096)
+def used_at_once(name: str, source: str) -> frozenset[str]:
+    """Return the names whose values a cell read as it ran, for that of a name.
+
+    Those are a function's defaults and decorators, and the bases of a class,
+    but not what is in a function's body: it is read when that is called.
+    """
+    todo: list[ast.AST] = [*_own(name, source)]
+    for node in todo:
+        if isinstance(node, _FUNCTIONS):
+            given = node.args
+            todo += [*given.defaults, *filter(None, given.kw_defaults)]
+            todo += getattr(node, "decorator_list", ())
+        else:
+            todo += ast.iter_child_nodes(node)
+    names = [x for x in todo if isinstance(x, ast.Name)]
+    stored = {x.id for x in names if isinstance(x.ctx, ast.Store)}
+    return frozenset(x.id for x in names) - stored
 
 
 def is_unfinished(name: str, source: str) -> bool:
@@ -112,8 +133,16 @@ def names_bound(
                     yield x.asname or x.name.partition(".")[0]
             case ast.Name(ctx=ast.Store()):
                 yield node.id
+            case ast.Subscript(ctx=ast.Store()):  # a part of its value
+                yield from _root(node)
             case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 yield name
+
+
+def _root(node: ast.expr) -> list[str]:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return [node.id] if isinstance(node, ast.Name) else []
 
 
 def _own(name: str, source: str) -> list[ast.stmt]:

@@ -7,8 +7,10 @@ file of it runs.
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from attn.exercises import ran, saved, sources
@@ -38,6 +40,8 @@ class Found:
         beside: sentences on the answer's cell, and on others.
         uses: digests of the other cells that it needs, by what they define.
         open: the exercises that it uses and that are not written yet.
+        doubts: sentences on exercises that it uses, by their names, of which
+            no right answer is known.
         is_void: whether the verdict of before is of other such cells.
     """
 
@@ -47,6 +51,7 @@ class Found:
     beside: Iterable[str] = ()
     uses: dict[str, str] = field(default_factory=dict)
     open: Sequence[str] = ()
+    doubts: dict[str, str] = field(default_factory=dict)
     is_void: bool = False
 
 
@@ -54,7 +59,7 @@ def found(
     exercise: str,
     namespace: dict[str, Any],
     value: Any,
-    entry: Mapping[str, Any],
+    entries: Mapping[str, Mapping[str, Any]],
 ) -> Found:
     """Return what a check finds.
 
@@ -64,7 +69,7 @@ def found(
         exercise: its id.
         namespace: in which it is checked.
         value: what its name means there; None for nothing of the learner's.
-        entry: what is stored of its verdict; empty if nothing is.
+        entries: what is stored of verdicts, by exercise.
     """
     key, _, name = exercise.partition("-")
     stands = ran.standing(name, namespace)
@@ -73,6 +78,7 @@ def found(
         said = f"{name} is not defined: run its cell first."
         return Found("", said if is_none else "", FIRST if is_none else "")
     text, file = stands.text, saved.read(namespace)
+    entry = entries.get(exercise, {})
     run, stub = stands.failed or stands.run, sources.stub(exercise)
     state = Found(text, beside=stands.beside)
     if run and file.has_lost(run):
@@ -82,7 +88,11 @@ def found(
         for x in stands.others:
             if not (x.error or file.has_lost(x)):
                 state.word = FIRST
-                state.said = f"The stub of {name} ran last, in another cell."
+                at = stands.run.number if stands.run else 0
+                state.said = (
+                    f"The stub of {name} ran last, in another cell, [{at}]: "
+                    "delete that one."
+                )
     elif run is None and value is None:
         state.word = FIRST
         state.said = f"{name} has not run since the kernel started."
@@ -91,10 +101,16 @@ def found(
         state.word, state.said = FIRST if is_known else UNJUDGED, said
     elif value is None:
         state.word, state.said = FIRST, f"{name} is not defined."
+    elif beside := _file_of(value):
+        state.word = UNJUDGED
+        state.said = (
+            f"{name} comes from {beside}, which is not handed in: write it in "
+            "a cell."
+        )
     if state.word:
         state.said += f" {_NEXT[state.word]}"
     elif run and not state.said:
-        _see_helpers(state, exercise, run, namespace, file, entry)
+        _see_helpers(state, exercise, run, namespace, file, entries)
     if state.word == FIRST:  # no cell counts yet
         state.beside = ()
         state.is_void = any(_changed(entry, file, namespace))
@@ -109,10 +125,11 @@ def _see_helpers(
     run: Run,
     namespace: dict[str, Any],
     file: Saved,
-    entry: Mapping[str, Any],
+    entries: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Note the cells that an answer needs, and what is wrong with them."""
     key, _, name = exercise.partition("-")
+    entry = entries.get(exercise, {})
     own, given = {*sources.names(key)} - {name}, handed_out(key)
     known = {*namespace, *vars(builtins)}
     for used, x in ran.helpers(name, run).items():
@@ -125,8 +142,19 @@ def _see_helpers(
                 said = "It has not run since the kernel started."
         elif used in own:
             is_stub = digest(text) == digest(sources.stub(f"{key}-{used}"))
+            known_of = entries.get(f"{key}-{used}", {})
+            is_known = digest(text) == known_of.get("text")
             if is_stub or is_unfinished(used, text):
                 state.open = [*state.open, f"{key}-{used}"]
+            elif x.calls_back:
+                said = f"{used} uses {name}."
+                then = "Write one of them without the other."
+            elif last and not (is_known and known_of.get("passed")):
+                how = "not right" if is_known else "not checked yet"
+                state.doubts[used] = (
+                    f"It uses your {used}, of cell [{last.number}], which is "
+                    f"{how}."
+                )
         elif (
             last
             and first
@@ -137,9 +165,19 @@ def _see_helpers(
             said = _LOST if file.has_lost(last) else x.trouble
             if file.lacks(last):
                 state.beside = [*state.beside, _UNSAVED]
+        if x.is_newer and last and not said:
+            said = f"Cell [{last.number}] has changed it since."
+            then = f"Run the cell of {name} again, then check."
         if said and not state.said:
             state.word, said = word, said.replace("Your", "Its")
             state.said = f"{name} uses {used}. {said} {then}"
+
+
+def _file_of(value: Any) -> str:
+    """Return the name of a file beside the notebook that a value is from."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    path = Path(getattr(module, "__file__", None) or Path.cwd().anchor)
+    return path.name if path.parent == Path.cwd() else ""
 
 
 def _changed(

@@ -1,18 +1,23 @@
-"""Run the cell of a chapter's imports before a learner's first cell.
+"""Have what a chapter needs in a kernel, whichever cell runs.
 
 "Continue here" leads to an exercise in the middle of a chapter, where nothing
-has run yet. Nothing here needs torch.
+has run yet: the cell of the imports runs before a learner's first. Nothing
+here needs torch.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 #: The tag of that cell, and its title.
 TAG, TITLE = "run-first", "Run this first"
+#: A cell that begins with a call without arguments, or with an exercise's id.
+_CALL = re.compile(r"\s*(\w+)\((?:(['\"])[\w-]+\2)?\)")
 
 
 def prepare(notebook: Path) -> None:
@@ -45,6 +50,33 @@ def prepare(notebook: Path) -> None:
     shell.events.register("pre_run_cell", before)
 
 
+def keep(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Put functions in this kernel, and put back one that a cell calls.
+
+    It may be gone (``%reset``), or be another thing (``check = 3``).
+
+    Args:
+        functions: by their names.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    names = shell.user_ns
+    names.update(functions)
+
+    def before(info: Any) -> None:
+        call = _CALL.match(info.raw_cell)
+        name = call[1] if call else ""
+        if name not in functions or callable(value := names.get(name)):
+            return
+        names[name] = functions[name]
+        if value is not None:
+            kind = type(value).__name__
+            _show(f"`{name}`", f"was a {kind}; now it is the book's again.")
+
+    shell.events.register("pre_run_cell", before)
+
+
 def _cell(notebook: Path) -> dict[str, Any]:
     """Return the cell; an empty one where none is to be found."""
     with suppress(OSError, ValueError, LookupError, TypeError):
@@ -55,14 +87,19 @@ def _cell(notebook: Path) -> dict[str, Any]:
 
 
 def _say(is_done: bool) -> None:
-    """Say what has run, in a line that is no part of a cell's result."""
-    from IPython.display import display
-
+    """Say what has run."""
     said = "ended with this error: change that cell, and run it."
     if is_done:
         said = "has run: it holds the imports of this chapter."
+    _show(f"*{TITLE}*", said)
+
+
+def _show(what: str, said: str) -> None:
+    """Show a line that is no part of a cell's result."""
+    from IPython.display import display
+
     text = {
-        "text/plain": f"{TITLE} {said}",
-        "text/markdown": f"*{TITLE}* {said}",
+        "text/plain": f"{what.strip('*`')} {said}",
+        "text/markdown": f"{what} {said}",
     }
     display(text, metadata={"attn": {"stream": ""}}, raw=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from attn.exercises.bindings import binds, used
+from attn.exercises.answers import digest
+from attn.exercises.bindings import binds, used, used_at_once
 
 
 @dataclass(eq=False)
@@ -53,7 +54,11 @@ class Standing:
         failed: a later run, of the same cell where ids are known, that left
             the name as it was.
         others: the last runs of other cells that may define it.
+        is_newer: whether what has read its value read one of before.
+        calls_back: whether it uses in its turn what it is a helper of.
     """
+
+    is_newer = calls_back = False
 
     def __init__(self, name: str, runs: Sequence[Run]) -> None:
         self.name = name
@@ -92,10 +97,9 @@ class Standing:
             older = "; what is defined is older" if run else ""
             return f"Your cell ended in {failed.error}{older}."
         if failed:
-            cell = f"Your cell [{failed.number}]"
             return (
-                f"{cell} no longer defines {name}, and what is defined is "
-                f"older: call it {name} in that cell."
+                f"Nothing in cell [{failed.number}] defines {name} now: what "
+                "is defined is older."
             )
         if (
             run
@@ -141,10 +145,22 @@ def helpers_of(
     found: dict[str, Standing] = {}
     todo = [(name, run)]
     for defined, where in todo:
-        for needed in sorted(used(defined, where.text) - {*found}):
+        needs = used(defined, where.text)
+        if defined in found:
+            found[defined].calls_back = name in needs
+        for needed in sorted(needs - {*found}):
             is_older = needed == name
             before = runs[: runs.index(where)] if is_older else runs
             found[needed] = stands = Standing(needed, before)
-            if stands.run:
-                todo.append((needed, stands.run))
+            if not stands.run:
+                continue
+            todo.append((needed, stands.run))
+            at_once = used_at_once(defined, where.text)
+            if needed in at_once and runs.index(stands.run) > runs.index(
+                where
+            ):
+                read = Standing(needed, runs[: runs.index(where)]).run
+                stands.is_newer = bool(read) and digest(read.text) != digest(
+                    stands.run.text
+                )
     return found

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn import arguments
+from attn.nn import validation
 from attn.nn.norms import RMSNorm, placed
 from attn.positions import NoRope, Rope
 from attn.positions.rope import rotate_pairs
@@ -68,11 +69,7 @@ class KeyCompressor(nn.Module):
         arguments.counts(
             embed_dim=embed_dim, head_dim=head_dim, block_size=block_size
         )
-        if rope is not None and rope.head_dim > head_dim:
-            raise ValueError(
-                f"rope must have at most the head_dim, {head_dim}; got "
-                f"{rope.head_dim}"
-            )
+        validation.rope(rope, head_dim, is_part=True)
         self.head_dim, self.block_size = head_dim, block_size
         self.overlap, self.rope = overlap, rope
         width = head_dim * (2 if overlap else 1)

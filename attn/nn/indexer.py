@@ -11,6 +11,7 @@ from attn import arguments
 from attn.functional import index_scores, split_heads
 from attn.masks.chosen import choose
 from attn.masks.combine import combine_masks
+from attn.nn import validation
 from attn.nn.norms import LayerNorm, placed
 from attn.positions import NoRope, Rope
 from attn.positions.rope import rotate_pairs
@@ -70,11 +71,7 @@ class LightningIndexer(nn.Module):
         q_dim = embed_dim if q_dim is None else q_dim
         arguments.counts(embed_dim=embed_dim, q_dim=q_dim, top_k=top_k)
         arguments.counts(num_heads=num_heads, head_dim=head_dim)
-        if rope is not None and rope.head_dim > head_dim:
-            raise ValueError(
-                f"rope must have at most the head_dim, {head_dim}; got "
-                f"{rope.head_dim}"
-            )
+        validation.rope(rope, head_dim, is_part=True)
         self.num_heads, self.head_dim, self.top_k = num_heads, head_dim, top_k
         self.rope = rope
         linear = partial(nn.Linear, bias=False, device=device, dtype=dtype)

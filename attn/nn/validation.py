@@ -106,8 +106,13 @@ def implementation(name: str, impl: str) -> None:
         )
 
 
-def rope(rope: Any, head_dim: int, alibi: bool = False) -> None:
-    """Require no rotation, or one of the heads, without ALiBi."""
+def rope(
+    rope: Any, head_dim: int, alibi: bool = False, is_part: bool = False
+) -> None:
+    """Require no rotation, or one of the heads, without ALiBi.
+
+    Where ``is_part``, it may rotate fewer elements than a head has.
+    """
     if rope is None:
         return
     if not isinstance(rope, Rope | NoRope):
@@ -115,10 +120,10 @@ def rope(rope: Any, head_dim: int, alibi: bool = False) -> None:
             f"rope must be Rope({head_dim}), NoRope({head_dim}) or None; got "
             f"{rope!r}"
         )
-    if rope.head_dim != head_dim:
+    if rope.head_dim > head_dim or rope.head_dim < head_dim and not is_part:
+        needs = "at most the head_dim" if is_part else "the queries' head_dim"
         raise ValueError(
-            f"rope must have the head_dim of the queries, {head_dim}; got "
-            f"{rope.head_dim}"
+            f"rope must have {needs}, {head_dim}; got {rope.head_dim}"
         )
     if alibi:
         raise ValueError(

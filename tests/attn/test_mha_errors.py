@@ -9,7 +9,7 @@ import attn
 from attn.nn import MultiHeadAttention, RMSNorm
 
 MADE_WRONG = {
-    "rope must have the head_dim of the queries, 4; got 6": (
+    "rope must have the queries' head_dim, 4; got 6": (
         (12, 3),
         {"rope": attn.Rope(6)},
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from book.page import build as answers
 from book.speed import served
 from tests.conftest import headless
 
@@ -42,6 +43,7 @@ def book():
     if not (BOOK / "index.html").exists():
         status, output = build(ROOT, ROOT)
         assert status == 0, output[-4000:]
+        answers.main(BOOK)
     return BOOK
 
 

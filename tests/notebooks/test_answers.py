@@ -172,6 +172,22 @@ def test_of_another_exercise_that_is_open_the_reference_is_used(readers):
     assert "not started" in front.said()
 
 
+def test_of_another_exercise_that_is_wrong_a_refusal_says_so(readers):
+    front = readers.front
+    front.does("answer = half; check; answer")
+    name = "sliding_window"
+    text = f"def {name}(*sizes, **more):\n    return causal(2, 2)\n"
+    front.add("other", f"{text}check('mask-{name}')")
+    front.run("other")
+    [output] = front.cell("other").outputs
+    said = " ".join(output["data"]["text/plain"].split())
+    assert said.startswith(f"✗ mask-{name}") and "not right" in said
+    front.does("answer = calling")
+    said = " ".join(front.said().split())
+    assert said.startswith(f"✗ mask-causal 0/1 points causal uses {name}. ")
+    assert f"{name} uses causal. Write one of them without" in said
+
+
 def test_what_stood_before_is_kept_and_a_second_cell_is_named(readers):
     front, folder = readers.front, readers.front.path.parent
     front.does("answer = right; check; answer = broken; second = wrong")
@@ -185,4 +201,4 @@ def test_what_stood_before_is_kept_and_a_second_cell_is_named(readers):
     assert "(right on 2" in stored(folder).last
     front.begins()
     front.does("answer = right; answer = renamed")
-    assert "call it causal in" in " ".join(front.said().split())
+    assert "defines causal now" in " ".join(front.said().split())

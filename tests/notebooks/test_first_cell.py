@@ -111,6 +111,16 @@ def test_the_functions_of_a_learner_are_there_and_find_the_answer(lab):
     assert runs("check.__module__") == ["'attn.grading'"]
 
 
+def test_a_function_that_a_cell_calls_is_there_whatever_it_became(lab):
+    runs = lab(tags=())
+    runs("import torch; check = torch.zeros(3)")
+    first, said = runs("check('sdp-softmax')")
+    assert first == "check was a Tensor; now it is the book's again."
+    assert said.startswith("· sdp-softmax")
+    runs("%reset -f")
+    assert runs("check('sdp-softmax')")[0].startswith("· sdp-softmax")
+
+
 def test_what_lab_says_is_no_part_of_a_result():
     told = {
         "output_type": "display_data",

@@ -310,6 +310,10 @@ def an_exercise_is_answered(learner, stub, check):
     assert learner.runs(check).startswith("✓ mask-causal  1/1 points")
     learner.sees(check, "✓ right")
     learner.follows(f"{ACTIVE} a")
+    learner.tab.evaluate(GO_TO, stub)
+    learner.does("notebook:delete-cell")
+    assert "is gone" in learner.runs(check)  # at the first press
+    learner.does("notebook:undo-cell-action")
 
 
 def progress_leads_to_the_next(learner, check):

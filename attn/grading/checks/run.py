@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import re
 import sys
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ from attn.grading.checks.result import (
 from attn.profiling import LiveMemory, compat
 
 Shapes = dict[str, tuple[int, ...]]
+#: Where Python and installed packages are: no line there is a learner's.
+_PYTHON = [*map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))]
 
 
 @dataclass
@@ -194,7 +197,7 @@ def _learners_line(error: BaseException) -> tuple[str, Shapes]:
     """
     if (where := getattr(error, "where", None)) is not None:
         return where, {}
-    library = [torch.__path__[0], str(Path(__file__).parents[2])]
+    library = [*torch.__path__, str(Path(__file__).parents[2]), *_PYTHON]
     if triton := sys.modules.get("triton"):
         library += triton.__path__
     line, names = "", {}

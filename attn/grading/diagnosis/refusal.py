@@ -103,7 +103,7 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> tuple[str, Parts]:
         first, last = place, [*notes, *sentences][:1]
         label, title, asked = "", "".join(place), "".join(last)
     details = [*_everything(evidence, shown), *place, *sentences]
-    details += _printed(shown)
+    details += [*_of_other_kinds(evidence, shown), *_printed(shown)]
     parts = Parts(
         title or what,
         label,
@@ -199,6 +199,17 @@ def _everything(evidence: Evidence, shown: Failure) -> Iterator[str]:
         yield from difference_lines(
             problem.wrong, problem.got, problem.rounded
         )
+
+
+def _of_other_kinds(evidence: Evidence, shown: Failure) -> Iterator[str]:
+    """Yield where it is wrong in other ways too, such as with an error."""
+    known = {shown.problem.kind}
+    for failure in evidence.failures:
+        if (what := failure.problem).kind not in known:
+            known.add(what.kind)
+            text = what.text(evidence.exercise.returns).partition("\n")[0]
+            when = failure.case.condition
+            yield f"and when {when}: {textwrap.shorten(text, 130)}"
 
 
 def _printed(shown: Failure) -> Iterator[str]:

@@ -171,6 +171,8 @@ class FailingCase:
             said += f"expected  {describe(self.expected)}\n"
         said += problem.text(exercise.returns) if problem else "it is right"
         print(outcome.printed, end="")
+        if fallback_of(answer):
+            said += f"\n(yours: {exercise.name} is the book's now)"
         print(*lines, *wrapped(said, "  "), sep="\n")
 
     def _answer(self, given: Any) -> Any:

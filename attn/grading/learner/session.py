@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from attn.exercises import ran, sources
+from attn.exercises import begun, ran, sources
 from attn.exercises.answers import UNFINISHED
 from attn.exercises.finding import FIRST, UNJUDGED, Found, found
 from attn.exercises.kernel import misfit
@@ -28,6 +29,7 @@ from attn.grading.learner.case import verdicts as _last
 
 _hints_shown: dict[str, int] = {}
 _OWN = "__attn_own__"  # of a reference: whose place it takes
+_ENDED = "The check before did not end: did the kernel end in it?"
 _TRIED = "Nothing is stored: the points are for the answer in your notebook."
 
 
@@ -61,13 +63,16 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         answer = getattr(answer, _OWN, None)
     beside, calls = [_TRIED], _calls(names)
     if is_own:
-        entry = progress.load() if cards.is_enabled() else {}
-        entry = entry.get(exercise.id, {})
-        state = found(exercise.id, names, answer, entry)
+        entries = progress.load() if cards.is_enabled() else {}
+        state = found(exercise.id, names, answer, entries)
         beside = [*state.beside, *_lend(state.open, names)]
+        if exercise.id in begun.begun():
+            beside.append(_ENDED)
     word = state.word
     try:
-        verdict = _verdict(exercise, answer, state)
+        is_kept = is_own and not state.said and cards.is_enabled()
+        with begun.checking(exercise.id) if is_kept else nullcontext():
+            verdict = _verdict(exercise, answer, state)
     except KeyboardInterrupt:
         kind, said = CALM._replace(word="stopped"), "nothing is judged"
         card = functools.partial(html, "calm", exercise, kind, said, None)
@@ -84,6 +89,9 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
             progress.settle(exercise.id, verdict, state)
         elif state.is_void:
             progress.settle(exercise.id, Verdict(False, written=False))
+        if not verdict.passed:
+            own = state.doubts.items()
+            beside += [y for x, y in own if not fallback_of(names.get(x))]
         beside += progress.was_right(exercise.id)
     note = progress.noted(exercise.id) if is_own else None
     say = functools.partial(show, note=note, below=beside)

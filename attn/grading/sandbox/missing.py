@@ -68,6 +68,9 @@ class MissingModule(types.ModuleType):
             return BOOK[name]
         return MissingModule(f"{self.__name__}.{name}", self._missing)
 
+    def __str__(self) -> str:
+        return f"{self._root}, which is not handed in"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._missing.is_judged:
             self._refuse("calls")

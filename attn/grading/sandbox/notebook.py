@@ -25,7 +25,7 @@ from attn.exercises import triton_compat
 from attn.exercises.kernel import function_of, misfit
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome, fail, run
-from attn.grading.sandbox.missing import BOOK, Missing
+from attn.grading.sandbox.missing import BOOK, Missing, MissingModule
 from attn.grading.sandbox.requests import Cell, Check, packet, receive
 from attn.grading.sandbox.wire import encode
 from attn.profiling import compat
@@ -184,6 +184,9 @@ def serve(channel: socket.socket, check: Check, answer: Any) -> None:
     outcome = Outcome()
     if answer is None:
         fail(outcome, NameError(f"name {check.name!r} is not defined"))
+    elif isinstance(answer, MissingModule):
+        said = f"{check.name} comes from {answer}: write it in a cell"
+        fail(outcome, TypeError(said))
     elif said := misfit(check.name, check.form, answer):
         fail(outcome, TypeError(said))
     channel.sendall(encode(outcome))

@@ -131,6 +131,12 @@ PARTS = [
         "raised AssertionError in the line",
     ),
     (
+        "pos-alibi_slopes",
+        "import json\nreturn json.loads(f'{num_heads}]')",
+        "raw_decode",
+        "in the line return json.loads",
+    ),
+    (
         "mask-apply_mask",
         "- -torch.inf\n+ (scores.min() - 20).item()",
         "behaves like",

@@ -1,5 +1,6 @@
 """A learner calls check, hint, solution and reset in a notebook."""
 
+import os
 import re
 
 import pytest
@@ -46,6 +47,18 @@ def test_a_check_that_is_stopped_is_no_verdict(learner, value):
     assert progress.load() == {}
     sign = "✓" if value is RIGHT else "✗"
     assert "".join(learner(CHECK)).startswith(sign)
+
+
+def test_a_check_in_which_the_kernel_ended_is_no_right_answer(learner):
+    learner(RIGHT + CHECK)
+    if os.fork() == 0:
+        learner("import os\ndef softmax(x, dim=-1): os._exit(0)" + CHECK)
+    os.wait()
+    rows = progress.Progress(progress.load()).rows
+    [row] = [x for x in rows if x.id == "sdp-softmax"]
+    assert row.sign == "✗" and row.last.startswith("its check has not ended")
+    assert "The check before did not end" in learner(RIGHT + CHECK).out
+    assert progress.load()["sdp-softmax"]["passed"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ PYTHONSTARTUP names this file; one that it named before runs too.
 def _start() -> None:
     import os
     import sys
+    from collections.abc import Callable
     from contextlib import suppress
     from pathlib import Path
 
-    def stand_in(name: str) -> object:
+    def stand_in(name: str) -> Callable[..., object]:
         """Return a function of attn that is imported, with torch, when called.
 
         Its globals are the notebook's: there ``check`` looks for an answer.
@@ -29,7 +30,7 @@ def _start() -> None:
             from attn.exercises import first_cell
 
             first_cell.prepare(Path(os.environ["JPY_SESSION_NAME"]))
-            globals().update({x: stand_in(x) for x in grading.__all__})
+            first_cell.keep({x: stand_in(x) for x in grading.__all__})
     if own := os.environ.get("ATTN_PYTHONSTARTUP"):
         exec(compile(Path(own).read_text("utf-8"), own, "exec"), globals())
 

@@ -1,9 +1,10 @@
 // A link to a cell leads to it in a notebook that it opens, too: JupyterLab
-// goes there before the cell is drawn, and stays at the top. What has run is
-// saved, as the file is what is handed in.
+// goes there before the cell is drawn, and stays at the top. What has changed,
+// or run, is saved, as the file is what is handed in: a check reads it.
 (() => {
   const LONGEST = 20_000; // milliseconds, for a long chapter on a slow machine
   const USED = ["wheel", "keydown", "pointerdown"];
+  const QUIET = 400; // milliseconds without a change of a text
   const pause = () => new Promise((resume) => setTimeout(resume, 100));
 
   const land = async (shell, path, name) => {
@@ -35,10 +36,26 @@
     }).catch(() => {}); // JupyterLab has said why
   };
 
+  const known = new WeakSet();
+  const follow = (context) => {
+    if (!context?.path?.endsWith(".ipynb") || known.has(context)) return;
+    known.add(context);
+    let soon;
+    const later = (after) => {
+      clearTimeout(soon);
+      soon = setTimeout(save, after, context);
+    };
+    context.ready.then(() => {
+      context.model.contentChanged.connect(() => later(QUIET));
+      context.model.cells.changed.connect(() => later(0)); // deleted, or moved
+    });
+  };
+
   const plugin = {
     id: "attn-lab:landing",
     autoStart: true,
     activate: ({ commands, shell }) => {
+      shell.currentChanged?.connect(() => follow(shell.currentWidget?.context));
       commands.commandExecuted.connect((_, { id, args, result }) => {
         if (/^notebook:(restart-)?run/.test(id)) {
           const { context } = shell.currentWidget ?? {};
