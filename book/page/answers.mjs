@@ -32,11 +32,12 @@ const others = {
 };
 const leadTo = (href, words) => Object.assign(make("a", "", words), { href });
 
-// The words of the heading above.
+// The words of the heading above, as on Jupyter’s cards.
 function titleOf(element) {
   const heading = element.closest("section").querySelector("h1, h2, h3").cloneNode(true);
   for (const part of heading.querySelectorAll(".headerlink, .section-number")) part.remove();
-  return heading.textContent.trim();
+  const words = heading.textContent.trim().replace(/^Exercise: /, "");
+  return words[0].toUpperCase() + words.slice(1);
 }
 
 function hints(card) {
@@ -83,6 +84,10 @@ const [save, open] = own.querySelectorAll("button");
 const file = own.querySelector("input");
 const say = (words) => { own.querySelector(".answer-status").textContent = words; };
 all(".exercise-solution").at(-1).after(own);
+const menu = document.querySelector(".dropdown-download-buttons .dropdown-menu");
+const entry = make("button", "btn btn-sm dropdown-item", "my notebook");
+entry.addEventListener("click", () => save.click());
+menu?.prepend(make("li", "", entry));
 
 save.addEventListener("click", () => {
   const texts = [...exercises].filter(([, x]) => x.isChanged).map(([id, x]) => [id, x.text]);

@@ -27,6 +27,12 @@ const sentence = (text) => make("p", "", ...prose(text));
 // Lines of code or of numbers.
 const asItIs = (text) => make("pre", "", text);
 
+// Paragraphs, and below one another the lines that are indented.
+const known = (text) => (text.match(/(?:^[ \t].*\n?)+|^\S.*$/gm) ?? []).map((part) => {
+  const indent = Math.min(...(part.match(/^ +(?=\S)/gm) ?? [""]).map((x) => x.length));
+  return indent ? asItIs(part.replace(new RegExp(`^ {${indent}}`, "gm"), "").trimEnd()) : sentence(part);
+});
+
 function table(rows) {
   const head = ["index", "got", "expected"].map((name) =>
     Object.assign(make("th", "", name), { scope: "col" }));
@@ -53,7 +59,7 @@ export function spoken({ word, label, title, question }) {
 }
 
 export function makeCard(verdict, id, name) {
-  const { state, word, title = "", label = "", question = "", condition = "", what = "", more = [], elements = [], grid = null, call = "", printed = "", line = null, tried = [] } = verdict;
+  const { state, word, title = "", label = "", question = "", condition = "", what = "", more = [], elements = [], grid = null, call = "", printed = "", line = null, tried = [], details = "" } = verdict;
   const sign = make("span", "", SIGNS[state]);
   sign.ariaHidden = "true";
   const parts = [make("p", "answer-head", make("span", "answer-badge", sign, ` ${word}`),
@@ -73,6 +79,7 @@ export function makeCard(verdict, id, name) {
   add(call, make("p", "", "The call that is wrong:"), asItIs(call.trim()));
   add(printed, make("p", "", "What it printed:"), asItIs(printed));
   add(tried.length, make("p", "", `Tried: ${tried.join(" · ")}`));
+  add(details, make("details", "", make("summary", "", "All that is known"), ...known(details)));
   const card = make("div", `answer-card ${state}`, ...parts);
   Object.assign(card, { role: "group", ariaLabel: `${word}: ${name}` });
   return card;

@@ -57,6 +57,7 @@ export function makeEditor(parent, { text, label, describedBy, onChange, onSubmi
       pythonLanguage, syntaxHighlighting(pygments), marked, leaving,
       EditorView.contentAttributes.of({
         "aria-label": label, "aria-describedby": describedBy,
+        tabindex: "0", // or axe sees nothing to focus in what scrolls
         autocapitalize: "off", autocorrect: "off", spellcheck: "false",
       }),
       EditorView.updateListener.of(({ docChanged }) => { if (docChanged) onChange(); }),

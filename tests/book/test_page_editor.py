@@ -157,7 +157,7 @@ def test_a_right_answer_is_ticked_and_leads_on(page):
         seen.check()
         assert seen.tab.get_by_label(f"done: {EXERCISE}").is_checked()
         assert "points" not in seen.card.inner_text()
-        seen.card.get_by_role("link", name="sdp-attention_loops").click()
+        seen.card.locator("p:has-text('Next: ') a").click()
         assert seen.tab.url.endswith("#exercise-sdp-attention-loops")
 
 
