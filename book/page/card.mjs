@@ -21,7 +21,9 @@ export function prose(text) {
   return [...parts, text.slice(from)];
 }
 
-const capital = (text) => text.replace(/^\p{Ll}/u, (letter) => letter.toUpperCase());
+// A name keeps its first letter.
+const capital = (text, names = []) => /^\p{L}+(?![\w.])/u.test(text) && !names.includes(text.split(" ")[0])
+  ? text[0].toUpperCase() + text.slice(1) : text;
 const sentence = (text) => make("p", "", ...prose(text));
 
 // Lines of code or of numbers.
@@ -66,7 +68,7 @@ export function makeCard(verdict, id, name) {
     make("span", "", name), make("code", "", id))];
   const add = (is, ...made) => { if (is) parts.push(...made); };
   add(title, make("p", "answer-title", ...label ? [capital(label), make("br")] : [],
-    make("b", "", ...prose(label ? title : capital(title)))));
+    make("b", "", ...prose(label ? title : capital(title, [id.slice(id.indexOf("-") + 1)])))));
   const asks = question.endsWith("?");
   add(asks, make("p", "answer-question", ...prose(question)));
   add(condition, make("p", "", ...prose(`Wrong when ${condition}`),
