@@ -11,7 +11,8 @@ const at = (name) => new URL(name, import.meta.url).href;
 
 /** The bytes of a file of this folder, unpacked; the page hears of each part. */
 async function load(name) {
-  const response = await fetch(at(name)).catch(() => ({}));
+  // In a book that was built again a name has other bytes: the server is asked.
+  const response = await fetch(at(name), { cache: "no-cache" }).catch(() => ({}));
   if (!response.ok)
     throw new Error(`${name} of this page could not be loaded${
       response.status ? ` (${response.status})` : ": is the network, or the server, gone?"}`);

@@ -137,8 +137,9 @@ def test_a_wrong_answer_gets_its_card_its_line_and_is_announced(page):
             assert WRONG[words] in said
         assert "[0, 0]\t0.002299\t0.02938" in said
         assert seen.card.locator(".answer-grid td.wrong").count() == 1
-        assert seen.cell.locator(".answer-line").inner_text() == (
-            ANSWER.splitlines()[1]
+        assert (
+            seen.cell.locator(".answer-line").inner_text()
+            == (ANSWER.splitlines()[1])
         )
         spoken = seen.cell.locator(".answer-spoken[role=status]")
         assert WRONG["title"] in spoken.inner_text()
@@ -254,14 +255,18 @@ def test_the_editor_looks_like_the_stub_and_violates_no_rule(
         tab = seen.tab
         word = seen.editor.locator(".nf").first
         x, _, colour = word.evaluate(TOP)
-        tab.evaluate("document.querySelectorAll('.cell_input[hidden]')"
-                     ".forEach(e => e.hidden = false)")
+        tab.evaluate(
+            "document.querySelectorAll('.cell_input[hidden]')"
+            ".forEach(e => e.hidden = false)"
+        )
         stub = seen.cell.locator(".cell_input").first.locator(".nf")
         left, _, own = stub.evaluate(TOP)
         assert abs(x - left) < 1 and colour == own
-        tab.evaluate("document.querySelectorAll('.cell_input:first-child')"
-                     ".forEach(e => e.closest('.tag_answers') &&"
-                     " (e.hidden = true))")
+        tab.evaluate(
+            "document.querySelectorAll('.cell_input:first-child')"
+            ".forEach(e => e.closest('.tag_answers') &&"
+            " (e.hidden = true))"
+        )
         for verdict in (WRONG, CALM, RIGHT):
             seen.verdict = verdict
             seen.button("Check").click()

@@ -1,18 +1,16 @@
 """Python on the page: it judges, is stopped, breaks, and starts again."""
 
 import contextlib
-import json
-import re
 import time
-from pathlib import Path
 from statistics import median
-from urllib.request import urlopen
 
 import pytest
 
-from book.page import build, node
+from attn.exercises import sources
+from attn.exercises.spec import find
+from attn.page.record import offered
+from book.page import build
 from book.speed import served
-from tests.book.pages import ROOT
 
 EXERCISE = "sdp-softmax"
 RIGHT = """def softmax(x, dim=-1):
@@ -170,12 +168,22 @@ TO_TWO = """() => new Promise(done => {
     const worker = new Worker("/bare.mjs", { type: "module" });
     worker.onmessage = () => done(performance.now() - begun);
 })"""
-TO_A_VERDICT = """async ([exercise, source]) => {
-    const begun = performance.now();
-    const engine = await import("/_static/page/engine.mjs");
-    const card = await engine.check(exercise, source);
-    return [performance.now() - begun, card.state];
-}"""
+
+
+def bare_start(browser):
+    """Seconds to a first result of Pyodide as npm brings it."""
+
+    def script(route):
+        route.fulfill(body=BARE, content_type="text/javascript")
+
+    with (
+        served(build.PYODIDE) as bare,
+        contextlib.closing(browser.new_context()) as context,
+    ):
+        context.route("**/bare.mjs", script)
+        tab = context.new_page()
+        tab.goto(f"{bare}/package.json")
+        return tab.evaluate(TO_TWO) / 1000
 
 
 @pytest.mark.browser
@@ -184,92 +192,42 @@ TO_A_VERDICT = """async ([exercise, source]) => {
 def test_the_first_verdict_comes_within_1_4_of_pyodides_bare_start(
     browser, address
 ):
-    def script(route):
-        route.fulfill(body=BARE, content_type="text/javascript")
-
     ratios = []
-    with served(build.PYODIDE) as bare:
-        for _ in range(3):
-            with contextlib.closing(browser.new_context()) as context:
-                context.route("**/bare.mjs", script)
-                tab = context.new_page()
-                tab.goto(f"{bare}/package.json")
-                start = tab.evaluate(TO_TWO)
-            with opened(browser, address) as engine:
-                given = [EXERCISE, RIGHT]
-                verdict, state = engine.tab.evaluate(TO_A_VERDICT, given)
-            assert state == "right"
-            ratios.append(verdict / start)
+    for _ in range(3):
+        start = bare_start(browser)
+        with opened(browser, address) as engine:
+            begun = time.monotonic()
+            engine.start()
+            assert engine.check(RIGHT)["state"] == "right"
+            ratios.append((time.monotonic() - begun) / start)
     assert median(ratios) <= 1.4, ratios
 
 
-def test_a_server_says_what_a_browser_needs_to_hear_of_the_files(address):
-    for name in ("engine.mjs", "pyodide/pyodide.asm.mjs"):
-        with urlopen(f"{address}/_static/page/{name}") as answer:
-            kind = answer.headers.get_content_type()
-        assert kind in ("text/javascript", "application/javascript")
-
-
-def test_the_book_has_all_that_a_page_may_load(book):
-    page = book / "_static" / "page"
-    made = {"built.mjs", "page.zip", "snapshot.gz", "LICENSES.txt"}
-    made |= {*build.SCRIPTS, *build.BUNDLED, "data", "pyodide"}
-    assert {path.name for path in page.iterdir()} == made
-    for path in page.rglob("*.*"):
-        assert path.stat().st_size > 0, path
-
-
-def test_the_button_says_the_megabytes_that_python_takes(book):
-    page = book / "_static" / "page"
-    facts = (page / "built.mjs").read_text("utf-8")
-    loaded = [*page.glob("*.zip"), *page.glob("*.gz"), *page.glob("pyodide/*")]
-    size = sum(path.stat().st_size for path in loaded) / 1e6
-    said = int(re.search(r"megabytes = (\d+)", facts)[1])
-    assert size <= said < size + 1 <= 17
-
-
-def test_what_npm_brings_has_checksums_and_no_address():
-    lock = json.loads(node.PINS.read_text("utf-8"))["packages"]
-    own, brought = lock.pop(""), lock
-    manifest = json.loads((node.HERE / "package.json").read_text("utf-8"))
-    assert own["dependencies"] == manifest["dependencies"]
-    assert all(x[0].isdigit() for x in own["dependencies"].values())
-    assert len(brought) > 20
-    for name, package in brought.items():
-        assert package["integrity"].startswith("sha512-"), name
-        assert "resolved" not in package, name
-    assert re.search(
-        rf"(?m)^{node.WHEEL}==", (ROOT / "constraints.txt").read_text("utf-8")
-    )
-
-
-def test_a_machine_without_npm_gets_a_wheel(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not node.of_the_machine()
-    for version, fits in (("v12.22.9", False), ("v22.1.0", True)):
-        for name in ("node", "npm"):
-            (tmp_path / name).write_text(f"#!/bin/sh\necho {version}\n")
-            (tmp_path / name).chmod(0o755)
-        assert node.of_the_machine() is fits
-
-
-def test_what_takes_seconds_is_made_again_only_where_it_changes(
-    tmp_path, monkeypatch
+@pytest.mark.browser
+@pytest.mark.exhaustive
+@pytest.mark.serial
+def test_a_check_takes_a_tenth_of_a_bare_start_and_the_slowest_a_third(
+    browser, engine
 ):
-    monkeypatch.setattr(build, "KEPT", tmp_path / "kept")
-    made = []
-
-    def make():
-        made.append(len(made))
-        return bytes(made)
-
-    first = build.kept("code", make, b"1", b"2")
-    assert build.kept("code", make, b"1", b"2") == first and made == [0]
-    again = build.kept("code", make, b"1", b"3")
-    assert made == [0, 1]
-    assert [*(tmp_path / "kept").iterdir()] == [again] != [first]
+    start, seconds = bare_start(browser), {}
+    engine.start()
+    for name in offered():
+        begun = time.monotonic()
+        engine.check(sources.solution(name), name)
+        seconds[name] = time.monotonic() - begun
+    assert median(seconds.values()) <= start / 10, (start, seconds)
+    assert max(seconds.values()) <= start / 3, (start, seconds)
 
 
-def test_the_same_files_make_the_same_archive():
-    assert build.archive() == build.archive()
-    assert Path(build.HERE / "data" / f"{EXERCISE}.json.gz").exists()
+@pytest.mark.browser
+@pytest.mark.exhaustive
+def test_a_browser_says_what_check_says(engine):
+    """Of every solution, and of a mistake of each exercise."""
+    engine.start()
+    for name in offered():
+        card = engine.check(sources.solution(name), name)
+        assert card["state"] == "right", (name, card)
+        mistake = find(name).mistakes[-1]
+        card = engine.check(mistake.source, name)
+        assert card["state"] == "wrong", (name, mistake.label)
+        assert card["title"], name
