@@ -12,6 +12,7 @@ import pytest
 
 from book.page import build as answers
 from book.speed import served
+from tests.book.answering import Page
 from tests.conftest import headless
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,3 +125,9 @@ def without_javascript(browser, address):
 @pytest.fixture
 def visit(browser, address):
     return lambda page, **how: Visit(browser, address, page, **how)
+
+
+@pytest.fixture
+def answering(browser, address):
+    """Open an exercise on its page."""
+    return lambda **how: Page(browser, address, **how)

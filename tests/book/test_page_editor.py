@@ -1,28 +1,24 @@
-"""Write an exercise on its page: the editor, its card, what is kept.
-
-Python's part is played by a function of the test, but for the last one.
-"""
+"""Write an exercise on its page: the editor, the prompt and the card."""
 
 import json
-import subprocess
-import sys
+import re
 
 import pytest
 
-from tests.book.conftest import SETTLED, context
-from tests.book.pages import ROOT
+from attn.exercises import CHAPTERS
+from attn.grading.learner import cards
+from tests.book.answering import (
+    ANSWER,
+    CHAPTER,
+    EXERCISE,
+    RIGHT,
+    STUB,
+)
+from tests.book.conftest import SETTLED
+from tests.book.pages import ROOT, soup
 from tests.book.test_browser import OVERFLOW, serious_violations
 
-pytestmark = pytest.mark.browser
-
-PAGE, EXERCISE = "notebooks/02_scaled_dot_product", "sdp-softmax"
-STUB = """def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    # YOUR CODE HERE
-    raise NotImplementedError"""
-ANSWER = """def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    e = (x - x.amax(dim, keepdim=True)).exp()
-    return e / e.sum(dim, keepdim=True)"""
-RIGHT = {"state": "right", "word": "right", "tried": ["27 inputs"]}
+PAGE = ROOT / "book" / "page"
 WRONG = {
     "state": "wrong",
     "word": "not right yet",
@@ -41,90 +37,63 @@ WRONG = {
     "call": "softmax(x)  # x (3, 5), dim=-1",
     "printed": "<b>mine</b>",
     "line": 2,
+    "details": "right so far: one row\n  softmax(x)\n    x  (3, 5)",
 }
-CALM = {"state": "calm", "word": "not started", "what": "It is a stub."}
-ENGINE = """
-export const megabytes = 13;
-export const canRun = () => "";
-export const start = async (onProgress) => {
-    onProgress(0.5);
-    await window.started?.();
-};
-export const check = (...about) => window.verdict(...about);
-export const evaluate = (...about) => window.value(...about);
-"""
+CALM = {"state": "calm", "word": "not started", "title": "softmax is a stub"}
 
 
-class Page:
-    """An exercise's editor, and what was asked of Python."""
-
-    def __init__(self, browser, address, page=PAGE, exercise=EXERCISE, **how):
-        size = {"width": how.pop("width", 1280), "height": 900}
-        self.context = browser.new_context(viewport=size, **how)
-        self.tab = self.context.new_page()
-        self.tab.set_default_timeout(10_000)
-        self.asked, self.verdict, self.value = [], RIGHT, {"text": "1.0"}
-        self.complaints, self.home = [], address
-        self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
-        self.context.expose_function("verdict", self._check)
-        self.context.expose_function("value", self._evaluate)
-        self.context.route(
-            "**/page/engine.mjs",
-            lambda route: route.fulfill(
-                body=ENGINE, content_type="text/javascript"
-            ),
-        )
-        self.tab.goto(f"{address}/{page}.html")
-        self.find(exercise)
-
-    def find(self, exercise=EXERCISE):
-        """Look at the editor of an exercise."""
-        place = exercise.replace("_", "-").lower()  # as docutils writes it
-        card = self.tab.locator(f"#exercise-{place}")
-        card.scroll_into_view_if_needed()
-        self.cell = self.tab.locator(f"#exercise-{place} + .cell")
-        self.editor = self.cell.locator(".cm-content")
-        self.editor.wait_for()
-        self.card = self.cell.locator(".answer-card")
-
-    def _check(self, *about):
-        self.asked.append(about)
-        if isinstance(self.verdict, str):
-            raise ValueError(self.verdict)
-        return self.verdict
-
-    def _evaluate(self, *about):
-        self.asked.append(about)
-        return self.value
-
-    def text(self):
-        lines = self.editor.locator(".cm-line").all_inner_texts()
-        return "\n".join(x.rstrip("\n") for x in lines)
-
-    def write(self, text):
-        self.editor.fill(text)
-
-    def button(self, name):
-        return self.cell.get_by_role("button", name=name)
-
-    def check(self):
-        self.button("Check").click()
-        self.card.wait_for()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.context.close()
+@pytest.fixture(scope="module")
+def checked_here():
+    """The exercises that the pages check."""
+    return {*json.loads((PAGE / "data" / "index.json").read_text("utf-8"))}
 
 
-@pytest.fixture
-def page(browser, address):
-    return lambda **how: Page(browser, address, **how)
+def test_each_stub_is_to_be_an_editor_or_says_where_it_is_checked(
+    book, checked_here
+):
+    found = set()
+    for key, stem in CHAPTERS.items():
+        page = soup(book / "notebooks" / f"{stem}.html")
+        for stub in page.select(".tag_exercise"):
+            card = stub.find_previous_sibling(class_="exercise-card")
+            name = card.select_one("p > code").get_text()
+            assert name.startswith(f"{key}-")
+            is_here = "tag_answers" in stub["class"]
+            found |= {name} if is_here else set()
+            below = stub.find_next_sibling()
+            assert "exercise-place" in below["class"]
+            assert ("only" in below.get_text()) != is_here
+            assert below.select_one("a[href$='how-to-work.html']")
+        loads = page.select("script[src$='exercises.js']")
+        assert len(loads) == bool(page.select(".tag_answers"))
+    assert found == checked_here
+    assert len(found) >= 40
+    first = [x for x in CHAPTERS if x not in ("fwd", "bwd", "flex")]
+    assert {x for x in first if any(y.startswith(f"{x}-") for y in found)} == {
+        *first
+    }
 
 
-def test_a_wrong_answer_gets_its_card_its_line_and_is_announced(page):
-    with page() as seen:
+def test_the_loader_is_small():
+    assert (ROOT / "book" / "_static" / "exercises.js").stat().st_size < 2000
+
+
+def test_a_card_has_the_colours_and_signs_of_jupyters():
+    style = (PAGE / "answers.css").read_text("utf-8")
+    script = (PAGE / "card.mjs").read_text("utf-8")
+    kinds = {"right": cards.RIGHT, "wrong": cards.WRONG, "calm": cards.CALM}
+    signs = dict(re.findall(r'(\w+): "(.)"', script.partition("SIGNS")[2]))
+    assert {name: kind.sign for name, kind in kinds.items()} == signs
+    for name, kind in kinds.items():
+        rule = ".answer-card " if name == "calm" else f".answer-card.{name} "
+        colour = style.partition(rule)[2].partition("--kind: ")[2][:7]
+        assert colour == kind.colour
+
+
+@pytest.mark.browser
+def test_a_wrong_answer_gets_its_card_its_line_and_is_announced(answering):
+    with answering() as seen:
+        assert not any("/_static/page/" in x for x in seen.at_first)
         assert seen.text() == STUB
         assert seen.button("Check").inner_text() == "Check loads 13 MB"
         seen.write(ANSWER)
@@ -136,60 +105,33 @@ def test_a_wrong_answer_gets_its_card_its_line_and_is_announced(page):
         for words in ("title", "question", "condition", "call", "printed"):
             assert WRONG[words] in said
         assert "[0, 0]\t0.002299\t0.02938" in said
+        assert "points" not in said
         assert seen.card.locator(".answer-grid td.wrong").count() == 1
-        assert (
-            seen.cell.locator(".answer-line").inner_text()
-            == (ANSWER.splitlines()[1])
-        )
+        line = seen.cell.locator(".answer-line")
+        assert line.inner_text() == ANSWER.splitlines()[1]
         spoken = seen.cell.locator(".answer-spoken[role=status]")
         assert WRONG["title"] in spoken.inner_text()
-        assert not seen.tab.get_by_label(f"done: {EXERCISE}").is_checked()
         assert seen.button("Check").inner_text() == "Check"
         seen.editor.press("End")
         seen.editor.type(" ")
-        assert seen.cell.locator(".answer-line").count() == 0
+        assert line.count() == 0
         assert seen.card.evaluate("e => e.matches('.stale')")
+        seen.card.get_by_text("All that is known").click()
+        assert "softmax(x)\n  x  (3, 5)" in seen.card.inner_text()
+        assert not seen.tab.get_by_label(f"done: {EXERCISE}").is_checked()
+        seen.card.get_by_role("button", name="Hint 1").click()
+        hint = seen.tab.locator("details.exercise-hint[open] summary")
+        assert hint.evaluate("e => e.matches(':focus')")
         assert seen.complaints == []
 
 
-def test_a_right_answer_is_ticked_and_leads_on(page):
-    with page() as seen:
-        seen.write(ANSWER)
-        seen.check()
-        assert seen.tab.get_by_label(f"done: {EXERCISE}").is_checked()
-        assert "points" not in seen.card.inner_text()
-        seen.card.locator("p:has-text('Next: ') a").click()
-        assert seen.tab.url.endswith("#exercise-sdp-attention-loops")
-
-
-def test_what_is_written_outlives_the_tab_and_a_reset(page):
-    """Also a tab that is closed while Python runs the answer."""
-    with page() as seen:
-        seen.write(ANSWER)
-        seen.tab.evaluate("window.verdict = () => new Promise(() => {}), 0")
-        seen.button("Check").click()
-        seen.cell.get_by_text("Checking …").wait_for()
-        seen.tab.close()
-        seen.tab = seen.context.new_page()
-        seen.tab.goto(f"{seen.home}/{PAGE}.html")
-        seen.find()
-        assert seen.text() == ANSWER
-        seen.button("Reset").click()
-        assert seen.text() == STUB
-        seen.tab.reload()
-        seen.find()
-        assert seen.text() == STUB
-        seen.button("Bring mine back").click()
-        assert seen.text() == ANSWER
-        assert not seen.button("Bring mine back").is_visible()
-
-
+@pytest.mark.browser
 @pytest.mark.exhaustive
-def test_every_verdict_has_its_card(page):
-    with page() as seen:
+def test_what_goes_wrong_is_said_and_the_page_goes_on(answering):
+    with answering() as seen:
         seen.verdict = CALM
         seen.check()
-        assert CALM["what"] in seen.card.inner_text()
+        assert CALM["title"] in seen.card.inner_text()
         seen.verdict = "Python has stopped."
         seen.button("Check").click()
         seen.cell.get_by_text("Python has stopped.").wait_for()
@@ -198,9 +140,10 @@ def test_every_verdict_has_its_card(page):
         seen.cell.locator(".answer-card.right").wait_for()
 
 
+@pytest.mark.browser
 @pytest.mark.exhaustive
-def test_an_expression_is_tried_with_the_readers_function(page):
-    with page() as seen:
+def test_an_expression_is_tried_with_the_readers_function(answering):
+    with answering() as seen:
         seen.write(ANSWER)
         field = seen.cell.get_by_label("Try it")
         field.fill("softmax(torch.ones(2))")
@@ -211,16 +154,18 @@ def test_an_expression_is_tried_with_the_readers_function(page):
         assert field.input_value() == ""
         field.press("ArrowUp")
         assert field.input_value() == "softmax(torch.ones(2))"
-        seen.value = {"text": "", "printed": "<i>", "error": "NameError: y"}
+        seen.value = {"text": "", "printed": "<i>\n", "error": "NameError: y"}
         field.fill("y")
         field.press("Enter")
         log.get_by_text("NameError: y").wait_for()
-        assert log.inner_text().endswith(">>> y\n<i>\nNameError: y")
+        said = [x for x in log.inner_text().splitlines() if x]
+        assert said[-3:] == [">>> y", "<i>", "NameError: y"]
 
 
+@pytest.mark.browser
 @pytest.mark.exhaustive
-def test_the_editor_indents_closes_brackets_undoes_and_lets_one_out(page):
-    with page() as seen:
+def test_the_editor_indents_closes_brackets_undoes_and_lets_one_out(answering):
+    with answering() as seen:
         seen.editor.press("Control+A")
         for key in ["Backspace", *"def f(x", "End", ":", "Enter", "p"]:
             seen.editor.press(key)
@@ -228,6 +173,7 @@ def test_the_editor_indents_closes_brackets_undoes_and_lets_one_out(page):
         seen.editor.press("Tab")
         assert seen.text() == "def f(x):\n        p"
         seen.editor.press("Control+Z")
+        assert seen.text() == "def f(x):\n    p"
         seen.editor.press("Escape")
         seen.editor.press("Tab")
         assert seen.button("Check").evaluate("e => e.matches(':focus')")
@@ -239,77 +185,73 @@ def test_the_editor_indents_closes_brackets_undoes_and_lets_one_out(page):
             assert seen.editor.get_attribute(name) == "off"
 
 
-TOP = """e => { const range = document.createRange();
-    range.selectNodeContents(e);
-    const {x, y} = range.getClientRects()[0];
-    return [x, y + scrollY, getComputedStyle(e).color] }"""
+# Where a word is, and how it looks.
+SEEN = """e => {
+    const {x, y} = e.getClientRects()[0], ground = e.closest(".cell_input");
+    const {color, fontSize, fontFamily} = getComputedStyle(e);
+    return [x, y - ground.getBoundingClientRect().y, color, fontSize,
+        fontFamily].map(z => Number(z) ? Math.round(z) : z) }"""
 
 
+@pytest.mark.browser
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_editor_looks_like_the_stub_and_violates_no_rule(
-    page, width, theme
+    answering, width, theme
 ):
-    with page(width=width, color_scheme=theme) as seen:
-        tab = seen.tab
-        word = seen.editor.locator(".nf").first
-        x, _, colour = word.evaluate(TOP)
-        tab.evaluate(
-            "document.querySelectorAll('.cell_input[hidden]')"
-            ".forEach(e => e.hidden = false)"
-        )
-        stub = seen.cell.locator(".cell_input").first.locator(".nf")
-        left, _, own = stub.evaluate(TOP)
-        assert abs(x - left) < 1 and colour == own
-        tab.evaluate(
-            "document.querySelectorAll('.cell_input:first-child')"
-            ".forEach(e => e.closest('.tag_answers') &&"
-            " (e.hidden = true))"
-        )
+    with answering(width=width, color_scheme=theme) as seen:
+        stub = seen.cell.locator(".cell_input").first
+        stub.evaluate("e => { e.hidden = false }")
+        names = [x.locator(".nf").first for x in (stub, seen.editor)]
+        assert names[0].evaluate(SEEN) == names[1].evaluate(SEEN)
+        stub.evaluate("e => { e.hidden = true }")
+        seen.write(ANSWER)
         for verdict in (WRONG, CALM, RIGHT):
             seen.verdict = verdict
             seen.button("Check").click()
             seen.cell.locator(f".answer-card.{verdict['state']}").wait_for()
-            tab.evaluate(SETTLED)
+            seen.tab.evaluate(SETTLED)
             assert serious_violations(seen, theme) == []
-            assert tab.evaluate(OVERFLOW) <= 0
+            assert seen.tab.evaluate(OVERFLOW) <= 0
 
 
+@pytest.mark.browser
 @pytest.mark.exhaustive
-def test_python_is_started_by_itself_once_it_has_been(page):
-    with page() as seen:
-        seen.check()
-        seen.tab.goto(f"{seen.home}/notebooks/03_masks.html")
-        seen.find("mask-causal")
-        assert seen.button("Check").inner_text() == "Check"
-        seen.tab.evaluate("window.started = () => { window.isStarted = 1 }, 0")
-        seen.editor.focus()
-        seen.tab.wait_for_function("window.isStarted")
+def test_without_javascript_a_stub_says_where_to_write_it(without_javascript):
+    tab = without_javascript(CHAPTER)
+    assert tab.locator(".tag_answers pre").first.is_visible()
+    assert tab.locator(".exercise-place").first.is_visible()
+    assert tab.locator(".cm-editor, .answer, .bd-article button").count() == 0
 
 
+@pytest.mark.browser
 @pytest.mark.exhaustive
-def test_the_notebook_that_is_downloaded_is_graded_and_opened(page, tmp_path):
-    with page() as seen:
+def test_a_page_opened_as_a_file_says_how_to_serve_it(browser, book):
+    tab = browser.new_page()
+    tab.goto(f"{book.as_uri()}/{CHAPTER}.html")
+    tab.locator("#exercise-sdp-softmax").scroll_into_view_if_needed()
+    tab.get_by_role("button", name="Check").first.click()
+    assert "make serve" in tab.locator(".exercise-place").first.inner_text()
+    assert tab.locator(".tag_answers pre").first.is_visible()
+    tab.close()
+
+
+@pytest.mark.browser
+@pytest.mark.exhaustive
+def test_python_answers_on_the_page(answering):
+    """All of it: no part is played by another."""
+    with answering(is_real=True) as seen:
+        seen.write(ANSWER.replace("e.sum(dim, keepdim=True)", "e.sum()"))
+        seen.button("Check").click()
+        card = seen.cell.locator(".answer-card.wrong")
+        card.wait_for(timeout=60_000)
+        assert "over the whole tensor" in card.inner_text()
         seen.write(ANSWER)
-        with seen.tab.expect_download() as got:
-            seen.tab.get_by_role("button", name="Download my").click()
-        file = tmp_path / got.value.suggested_filename
-        got.value.save_as(file)
-        seen.button("Reset").click()
-        with seen.tab.expect_file_chooser() as chosen:
-            seen.tab.get_by_role("button", name="Open a").click()
-        chosen.value.set_files(file)
-        seen.tab.get_by_text("1 answer taken in: sdp-softmax.").wait_for()
-        assert seen.text() == ANSWER
-        with seen.tab.expect_file_chooser() as chosen:
-            seen.tab.get_by_role("button", name="Open a").click()
-        chosen.value.set_files(ROOT / "README.md")
-        seen.tab.get_by_text("That file is no notebook.").wait_for()
-    cells = json.loads(file.read_text("utf-8"))["cells"]
-    (cell,) = (x for x in cells if x["id"] == "x-sdp-softmax")
-    assert '"""Turn scores' in cell["source"], "the task is still there"
-    command = [sys.executable, "-m", "attn", "check", str(file), EXERCISE]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.startswith("✓ sdp-softmax  2/2 points"), done
-    assert done.returncode == 0
+        seen.button("Check").click()
+        seen.cell.locator(".answer-card.right").wait_for()
+        seen.cell.get_by_label("Try it").fill("softmax(torch.zeros(4)) * 2")
+        seen.cell.get_by_label("Try it").press("Enter")
+        log = seen.cell.get_by_role("log")
+        log.get_by_text("tensor([0.5000, 0.5000, 0.5000, 0.5000])").wait_for()
+        assert seen.asked == [] and seen.complaints == []
