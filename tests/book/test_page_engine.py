@@ -28,6 +28,8 @@ BOTTOMLESS = """def softmax(x, dim=-1):
     sys.setrecursionlimit(10**7)
     return repr(Deep())
 """
+LOADED = ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm.gz"]
+LOADED += ["python_stdlib.zip", "snapshot.gz", "page.zip"]
 START = """async () => {
     window.engine = await import("/_static/page/engine.mjs");
     const parts = [];
@@ -129,15 +131,21 @@ def test_an_answer_that_ends_python_is_told_so_and_python_starts_again(engine):
 
 @pytest.mark.browser
 @pytest.mark.exhaustive
-def test_a_file_that_does_not_come_is_named_and_the_next_try_succeeds(engine):
-    engine.context.route("**/snapshot.gz", lambda route: route.abort())
-    with pytest.raises(
-        Exception, match=r"snapshot\.gz of this page could not"
-    ):
+@pytest.mark.parametrize("name", ["worker.mjs", *LOADED])
+def test_after_a_file_that_did_not_come_the_next_try_succeeds(engine, name):
+    engine.context.route(f"**/{name}", lambda route: route.abort())
+    with pytest.raises(Exception, match="could not be loaded|Failed to fetch"):
         engine.start()
-    engine.context.unroute("**/snapshot.gz")
+    engine.context.unroute(f"**/{name}")
     engine.start()
-    with pytest.raises(Exception, match=r"data/sdp-none\.json\.gz .*404"):
+    assert engine.check(RIGHT)["state"] == "right"
+
+
+@pytest.mark.browser
+@pytest.mark.exhaustive
+def test_an_exercise_without_data_is_named_and_python_goes_on(engine):
+    engine.start()
+    with pytest.raises(Exception, match=r"data/sdp-none\.json\.gz .*\(404\)"):
         engine.check(RIGHT, "sdp-none")
     assert engine.check(RIGHT)["state"] == "right"
 
