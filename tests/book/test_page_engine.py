@@ -30,6 +30,9 @@ BOTTOMLESS = """def softmax(x, dim=-1):
 """
 LOADED = ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm.gz"]
 LOADED += ["python_stdlib.zip", "snapshot.gz", "page.zip"]
+IMPORT = """async () => {
+    window.engine = await import("/_static/page/engine.mjs");
+}"""
 START = """async () => {
     window.engine = await import("/_static/page/engine.mjs");
     const parts = [];
@@ -117,6 +120,22 @@ def test_what_the_reader_stops_is_stopped_at_once(engine):
     time.sleep(1)
     engine.tab.evaluate("() => engine.stop()")
     assert engine.answer()["error"] == "It was stopped"
+    assert engine.check(RIGHT)["state"] == "right"
+
+
+@pytest.mark.browser
+@pytest.mark.exhaustive
+def test_what_is_stopped_while_it_loads_loads_no_more(engine):
+    engine.context.route("**/snapshot.gz", lambda route: None)  # no answer
+    engine.tab.evaluate(IMPORT)
+    engine.ask("check", RIGHT)
+    engine.tab.wait_for_timeout(500)
+    engine.tab.evaluate("() => engine.stop()")
+    assert engine.answer()["word"] == "stopped"
+    asked = len(engine.asked)
+    engine.tab.wait_for_timeout(500)
+    assert len(engine.asked) == asked
+    engine.context.unroute("**/snapshot.gz")
     assert engine.check(RIGHT)["state"] == "right"
 
 
