@@ -8,6 +8,8 @@ export { megabytes };
 
 // The judge stops an answer after 5 s by itself, but not inside a call of C.
 const PATIENCE = 8; // s
+const ENDED = "It ended Python itself: does a function call itself without end, or does a " +
+  "list grow without end?";
 
 let python = null; // the worker, a promise that it is ready, what ends it
 let questions = 0;
@@ -52,8 +54,8 @@ export const check = (exercise, source) => ask("check", exercise, source);
 export const evaluate = (exercise, source, expression) =>
   ask("evaluate", exercise, source, expression);
 
-/** End what runs, whose promise then says so, and start another Python. */
-export const stop = () => restart("It was stopped", "calm");
+/** End what runs, whose promise then says so; start another Python, if it had started. */
+export const stop = async () => restart("It was stopped", "calm");
 
 function ask(what, ...given) {
   const id = ++questions;
@@ -79,11 +81,12 @@ function launch() {
     };
     worker.onerror = (event) => {
       event.preventDefault();
-      made.end(`Python could not be loaded: ${event.message || "a file is missing"}`);
+      if (made.isReady) restart(ENDED, "wrong", event.message);
+      else made.end(`Python could not be loaded: ${event.message || "a file is missing"}`);
     };
     let come = 0;
     worker.onmessage = ({ data }) => {
-      if (data.ready) ready();
+      if (data.ready) ready(made.isReady = true);
       else if (data.failed) made.end(data.failed);
       else if (data.id) hear(data);
       else {
@@ -105,8 +108,7 @@ function hear({ id, judging, missing, broken, answer, full }) {
     const reason = `It was stopped after ${PATIENCE} s: is there an endless loop?`;
     asked.timer = setTimeout(restart, PATIENCE * 1000, reason, "wrong");
   } else if (broken) {
-    restart("It ended Python itself: does a function call itself without end, or does a " +
-      "list grow without end?", "wrong", broken);
+    restart(ENDED, "wrong", broken);
   } else {
     waiting.delete(id);
     if (missing) asked.fail(new Error(missing));
@@ -115,7 +117,7 @@ function hear({ id, judging, missing, broken, answer, full }) {
   }
 }
 
-/** Answer all open questions with this, and start another Python. */
+/** Answer all open questions with this, and let another Python start. */
 function restart(title, state, ...more) {
   for (const { what, settle, timer } of waiting.values()) {
     clearTimeout(timer);
@@ -123,9 +125,10 @@ function restart(title, state, ...more) {
       : { text: "", printed: "", error: title, line: null });
   }
   waiting.clear();
-  python?.end(title);
-  python = launch();
-  return python.ready;
+  const old = python;
+  old?.end(title);
+  if (old?.isReady) python = launch();
+  return python?.ready;
 }
 
 function card(title, state, more) {

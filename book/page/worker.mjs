@@ -11,15 +11,19 @@ const at = (name) => new URL(name, import.meta.url).href;
 
 /** The bytes of a file of this folder, unpacked; the page hears of each part. */
 async function load(name) {
-  // In a book that was built again a name has other bytes: the server is asked.
-  const response = await fetch(at(name), { cache: "no-cache" }).catch(() => ({}));
-  if (!response.ok)
-    throw new Error(`${name} of this page could not be loaded${
-      response.status ? ` (${response.status})` : ": is the network, or the server, gone?"}`);
-  const parts = [], reader = response.body.getReader();
-  for (let part; (part = (await reader.read()).value);) {
-    postMessage({ bytes: part.length });
-    parts.push(part);
+  const parts = [];
+  try {
+    // In a book that was built again a name has other bytes: the server is asked.
+    const response = await fetch(at(name), { cache: "no-cache" });
+    if (!response.ok) throw new Error(response.status);
+    const reader = response.body.getReader();
+    for (let part; (part = (await reader.read()).value);) {
+      postMessage({ bytes: part.length });
+      parts.push(part);
+    }
+  } catch ({ message }) {
+    throw new Error(`${name} of this page could not be loaded (${message}): ` +
+      "is the server, or the network, gone?");
   }
   // Some servers call .gz a coding, and the browser has unpacked it.
   const packed = parts[0]?.[0] === 0x1f && parts[0]?.[1] === 0x8b;
@@ -28,13 +32,19 @@ async function load(name) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+// Where one of its own files is missing, Pyodide waits for ever.
+let fail;
+const failed = new Promise((_, reject) => { fail = reject; });
+const awaited = (file) => file.catch((error) => { fail(error); throw error; });
+
 // Pyodide fetches two files by itself. Its code is packed here: not every
 // server packs it, and it is the largest file.
 self.fetch = async (address) => {
   const name = String(address).split("/").at(-1);
   const code = name.endsWith(".wasm");
   const headers = { "Content-Type": code ? "application/wasm" : "application/zip" };
-  return new Response(await load(`pyodide/${name}${code ? ".gz" : ""}`), { headers });
+  const bytes = await awaited(load(`pyodide/${name}${code ? ".gz" : ""}`));
+  return new Response(bytes, { headers });
 };
 
 // The snapshot is the memory of a Python that has imported all this page needs
@@ -42,14 +52,14 @@ self.fetch = async (address) => {
 const memory = load("snapshot.gz");
 const { instantiateStreaming } = WebAssembly;
 WebAssembly.instantiateStreaming = async (...given) => {
-  const made = await instantiateStreaming(...given);
+  const made = await awaited(instantiateStreaming(...given));
   // Pyodide puts no snapshot into a heap that is smaller (its issue 6254).
   const { memory: heap } = made.instance.exports;
   const lacking = (await memory).length - heap.buffer.byteLength;
   if (lacking > 0) heap.grow(Math.ceil(lacking / 2 ** 16));
   return made;
 };
-const starting = Promise.all([
+const starting = Promise.race([failed, Promise.all([
   loadPyodide({
     indexURL: at("pyodide/"),
     lockFileContents: lock, // of no package
@@ -59,7 +69,7 @@ const starting = Promise.all([
     stderr: () => {},
   }),
   load("page.zip"),
-]).then(([python, archive]) => {
+])]).then(([python, archive]) => {
   python.unpackArchive(archive, "zip", { extractDir: "/page" });
   const judge = python.globals.get("answer");
   return { judge, full: () => python._module.HEAPU8.length > MOST };
