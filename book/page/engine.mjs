@@ -60,9 +60,12 @@ export const stop = async () => restart("It was stopped", "calm");
 function ask(what, ...given) {
   const id = ++questions;
   return new Promise((settle, fail) => {
-    waiting.set(id, { what, settle, fail });
+    const asked = { what, settle, fail };
+    waiting.set(id, asked);
     start().then(() => {
-      if (waiting.has(id)) python.worker.postMessage({ id, what, given });
+      if (!waiting.has(id)) return;
+      python.worker.postMessage({ id, what, given });
+      watch(asked, 3 * PATIENCE); // others may be before it, and its data must come
     }, (error) => {
       waiting.delete(id);
       fail(error); // of no effect where it was stopped meanwhile
@@ -105,8 +108,7 @@ function hear({ id, judging, missing, broken, answer, full }) {
   if (!asked) return; // it was stopped meanwhile
   clearTimeout(asked.timer);
   if (judging) {
-    const reason = `It was stopped after ${PATIENCE} s: is there an endless loop?`;
-    asked.timer = setTimeout(restart, PATIENCE * 1000, reason, "wrong");
+    watch(asked, PATIENCE);
   } else if (broken) {
     restart(ENDED, "wrong", broken);
   } else {
@@ -115,6 +117,12 @@ function hear({ id, judging, missing, broken, answer, full }) {
     else asked.settle(JSON.parse(answer));
     if (full) restart("Its memory was full", "wrong");
   }
+}
+
+/** End Python if it has not answered after some seconds. */
+function watch(asked, seconds) {
+  const reason = `It was stopped after ${seconds} s: is there an endless loop?`;
+  asked.timer = setTimeout(restart, seconds * 1000, reason, "wrong");
 }
 
 /** Answer all open questions with this, and let another Python start. */
