@@ -6,7 +6,7 @@
   const explain = (stub) => {
     const line = Object.assign(document.createElement("p"), { className: "exercise-place",
       innerHTML: '<button type="button">Check</button> <span role="status"></span>' });
-    const say = "A page opened as a file cannot run Python: run <code>make serve</code>, and open the address that it prints.";
+    const say = "A page opened as a file runs no Python; one that <code>make serve</code> shows does.";
     line.firstChild.addEventListener("click", () => { line.lastChild.innerHTML = say; });
     stub.nextElementSibling.replaceWith(line);
   };

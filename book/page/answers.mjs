@@ -84,10 +84,12 @@ const [save, open] = own.querySelectorAll("button");
 const file = own.querySelector("input");
 const say = (words) => { own.querySelector(".answer-status").textContent = words; };
 all(".exercise-solution").at(-1).after(own);
-const menu = document.querySelector(".dropdown-download-buttons .dropdown-menu");
-const entry = make("button", "btn btn-sm dropdown-item", "my notebook");
+const [plain] = all("a.btn-download-source-button"); // in the menu of the page's head
+const entry = make("button", "btn btn-sm dropdown-item");
+entry.innerHTML = plain.innerHTML;
+entry.querySelector(".btn__text-container").textContent = "my notebook";
 entry.addEventListener("click", () => save.click());
-menu?.prepend(make("li", "", entry));
+plain.parentElement.after(make("li", "", entry));
 
 save.addEventListener("click", () => {
   const texts = [...exercises].filter(([, x]) => x.isChanged).map(([id, x]) => [id, x.text]);

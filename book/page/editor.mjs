@@ -3,9 +3,9 @@
 import { closeBrackets, closeBracketsKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { pythonLanguage } from "@codemirror/lang-python";
-import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting, syntaxTree } from "@codemirror/language";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
-import { Decoration, EditorView, keymap } from "@codemirror/view";
+import { Decoration, EditorView, MatchDecorator, ViewPlugin, keymap } from "@codemirror/view";
 import { tagHighlighter, tags } from "@lezer/highlight";
 
 const pygments = tagHighlighter([
@@ -20,6 +20,21 @@ const pygments = tagHighlighter([
   { tag: tags.number, class: "mi" },
   { tag: [tags.operator, tags.derefOperator], class: "o" },
 ]);
+
+// Names that Python has, which the grammar takes for any other.
+const BUILT_IN = /\b(?:(self|cls)|(\w+Error|NotImplemented)|(?:abs|all|any|bool|callable|dict|enumerate|float|getattr|hasattr|int|isinstance|iter|len|list|map|max|min|next|print|property|range|reversed|round|set|slice|sorted|str|sum|super|tuple|type|zip))\b/g;
+const builtIn = new MatchDecorator({
+  regexp: BUILT_IN,
+  decorate(add, from, to, [, own, error], view) {
+    const { name } = syntaxTree(view.state).resolveInner(from, 1);
+    const kind = own ? "bp" : error ? "ne" : "nb";
+    if (name === "VariableName") add(from, to, Decoration.mark({ class: kind }));
+  },
+});
+const builtIns = ViewPlugin.define((view) => ({
+  marks: builtIn.createDeco(view),
+  update(change) { this.marks = builtIn.updateDeco(change, this.marks); },
+}), { decorations: (plugin) => plugin.marks });
 
 // A line that raised an error, until the text changes.
 const mark = StateEffect.define();
@@ -54,7 +69,7 @@ export function makeEditor(parent, { text, label, describedBy, onChange, onSubmi
       keymap.of([submit, ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
       history(), indentOnInput(), bracketMatching(), closeBrackets(),
       indentUnit.of("    "), EditorState.tabSize.of(4),
-      pythonLanguage, syntaxHighlighting(pygments), marked, leaving,
+      pythonLanguage, syntaxHighlighting(pygments), builtIns, marked, leaving,
       EditorView.contentAttributes.of({
         "aria-label": label, "aria-describedby": describedBy,
         tabindex: "0", // or axe sees nothing to focus in what scrolls
