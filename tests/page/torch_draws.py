@@ -241,6 +241,4 @@ def double(given: dict[str, Any]) -> dict[str, Any]:
 
 def public_names(module: ModuleType) -> set[str]:
     """Return what a reader can call."""
-    return {
-        name for name in dir(module) if not name.startswith("_")
-    }
+    return {name for name in dir(module) if not name.startswith("_")}

@@ -14,7 +14,7 @@ from typing import Any
 
 # Each registers the functions that it defines; operators take them up.
 from . import creation, products, reductions  # noqa: I001
-from . import conversion, indexing, operators, pairs, tensor as _tensor
+from . import conversion, indexing, operators, pairs
 from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
 from .errors import NotOnThisPage, lookup_error
 from .names import FUNCTIONS, METHODS, called, public
@@ -63,11 +63,6 @@ def is_grad_enabled() -> bool:
 
 def get_default_dtype() -> dtype:
     return NAMES["float32"]
-
-
-def broadcast_shapes(*shapes: Any) -> Size:
-    given = ((x,) if isinstance(x, int) else tuple(x) for x in shapes)
-    return _tensor.broadcast_shapes(*given)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from .names import METHODS, both, called, function, method
 from .shapes import clone, expand, permuted
 from .tensor import (
     alias,
+    axis,
     Tensor,
     device,
     elements,
@@ -120,8 +121,6 @@ def dim(input: Tensor) -> int:
 @method
 def size(input: Tensor, dim: int | None = None) -> Any:
     """Return the shape, or the length of an axis."""
-    from .tensor import axis
-
     shape = input.shape
     return shape if dim is None else shape[axis(dim, len(shape))]
 
@@ -142,7 +141,7 @@ def nelement(input: Tensor) -> int:
 def stride(input: Tensor, dim: int | None = None) -> Any:
     """Return how far it is to the next element, along each axis."""
     strides = input._strides
-    return strides if dim is None else strides[dim]
+    return strides if dim is None else strides[axis(dim, len(strides))]
 
 
 @method
@@ -169,8 +168,6 @@ def get_device(input: Tensor) -> int:
     return -1
 
 
-
-
 @both
 def is_floating_point(input: Tensor) -> bool:
     """Return whether the elements are floats."""
@@ -193,8 +190,6 @@ def is_tensor(obj: Any) -> bool:
 def detach(input: Tensor) -> Tensor:
     """Return a view that passes no gradient; here none does."""
     return alias(input, input.shape, input._strides)
-
-
 
 
 @method
@@ -240,16 +235,29 @@ def _property(name: str, f: Any) -> None:
     setattr(Tensor, name, property(f))
 
 
-@method
-def adjoint(input: Tensor) -> Tensor:
-    """Exchange the last two axes."""
-    n = len(input.shape)
-    if n < 2:
-        raise RuntimeError(
-            "tensor.mT is only supported on matrices or batches of matrices. "
-            f"Got {n}-D tensor."
-        )
-    return permuted(input, [*range(n - 2), n - 1, n - 2])
+def _transposed(name: str) -> Any:
+    """Return the function behind ``mT``, ``mH``, ``H`` and ``adjoint()``."""
+
+    def compute(input: Tensor) -> Tensor:
+        n = len(input.shape)
+        if name == "H" and n > 2:
+            raise RuntimeError(
+                "tensor.H is only supported on matrices (2-D tensors). Got "
+                f"{n}-D tensor. For batches of matrices, consider using "
+                "tensor.mH"
+            )
+        if n == 1 and name != "H":
+            raise RuntimeError(
+                f"tensor.{name} is only supported on matrices or batches of "
+                f"matrices. Got {n}-D tensor."
+            )
+        last = range(max(n - 2, 0), n)
+        return permuted(input, [*range(n - 2), *reversed(last)])
+
+    return compute
+
+
+METHODS["adjoint"] = _transposed("adjoint()")
 
 
 def _real(x: Tensor) -> Tensor:
@@ -266,9 +274,8 @@ def _imag(x: Tensor) -> Tensor:
     return rounded([v.imag for v in elements(x)], x.shape, REAL[x.dtype])
 
 
-_property("mT", adjoint)
-_property("mH", adjoint)
-_property("H", adjoint)
+for _name in ("mT", "mH", "H"):
+    _property(_name, _transposed(_name))
 _property("T", lambda x: permuted(x, range(len(x.shape))[::-1]))
 _property("ndim", dim)
 _property("data", detach)

@@ -53,7 +53,14 @@ def _read(data: Any, values: list[Any], depth: int) -> tuple[int, ...]:
                 f"{depth + 1} (got {shape[0]})"
             )
         if shape != shapes[0]:
-            raise TypeError(f"must be real number, not {type(entry).__name__}")
+            if not shape:
+                raise TypeError("not a sequence")
+            name = type(entry).__name__
+            if isinstance(values[0], int):
+                raise TypeError(
+                    f"'{name}' object cannot be interpreted as an integer"
+                )
+            raise TypeError(f"must be real number, not {name}")
     return (len(shapes), *(shapes[0] if shapes else ()))
 
 
@@ -97,14 +104,18 @@ def _constants(name: str, value: Any) -> None:
     def of(kind: dtype | None) -> Any:
         return _unset(kind) if value is None else value
 
-    def make(*size: Any, dtype: dtype | None = None) -> Tensor:
-        return _filled(sizes(size), of(dtype), dtype)
+    def make(
+        *shape: Any, size: Any = (), dtype: dtype | None = None
+    ) -> Tensor:
+        return _filled(sizes(shape or (size,)), of(dtype), dtype)
 
     def like(input: Tensor, *, dtype: dtype | None = None) -> Tensor:
         kind = dtype or input.dtype
         return _filled(input.shape, of(kind), kind)
 
-    def new_of(input: Tensor, *size: Any, dtype: dtype | None = None) -> Tensor:
+    def new_of(
+        input: Tensor, *size: Any, dtype: dtype | None = None
+    ) -> Tensor:
         kind = dtype or input.dtype
         return _filled(sizes(size), of(kind), kind)
 
@@ -137,19 +148,28 @@ def new_full(
 
 
 @method
-def new_tensor(input: Tensor, data: Any, *, dtype: dtype | None = None) -> Tensor:
+def new_tensor(
+    input: Tensor, data: Any, *, dtype: dtype | None = None
+) -> Tensor:
     """Make a tensor of numbers in the dtype of this one."""
     return tensor(data, dtype=dtype or input.dtype)
 
 
 @function
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = None
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: dtype | None = None,
 ) -> Tensor:
     """Count from start to just before end."""
     if end is None:
         start, end = 0, start
-    a, b, by = (elements(x)[0] if isinstance(x, Tensor) else x for x in (start, end, step))
+    a, b, by = (
+        elements(x)[0] if isinstance(x, Tensor) else x
+        for x in (start, end, step)
+    )
     if by == 0:
         raise RuntimeError("step must be nonzero")
     if (b - a) * by < 0:
@@ -164,7 +184,9 @@ def arange(
 
 
 @function
-def linspace(start: Any, end: Any, steps: int, *, dtype: dtype | None = None) -> Tensor:
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: dtype | None = None
+) -> Tensor:
     """Divide a range evenly, both ends included."""
     step = (end - start) / (steps - 1) if steps > 1 else 0
     half = steps // 2
@@ -179,7 +201,12 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: dtype | None = None) ->
 
 @function
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: dtype | None = None
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: dtype | None = None,
 ) -> Tensor:
     """Raise a base to the powers of an evenly divided range."""
     step = (end - start) / (steps - 1) if steps > 1 else 0
@@ -199,7 +226,11 @@ def eye(n: int, m: int | None = None, *, dtype: dtype | None = None) -> Tensor:
 @function
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Return the coordinates of a grid, a tensor for each axis."""
-    given = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    given = (
+        tensors[0]
+        if len(tensors) == 1 and not isinstance(tensors[0], Tensor)
+        else tensors
+    )
     shape = [len(x) for x in given]
     grids = []
     for i, x in enumerate(given):
@@ -240,7 +271,9 @@ _draws("randn", lambda: _RANDOM.gauss(0.0, 1.0))
 
 
 @function
-def randint(low: int, high: Any, size: Any = None, *, dtype: dtype | None = None) -> Tensor:
+def randint(
+    low: int, high: Any, size: Any = None, *, dtype: dtype | None = None
+) -> Tensor:
     """Draw whole numbers from low to just before high."""
     if size is None:
         low, high, size = 0, low, high
@@ -289,8 +322,8 @@ def view_as_complex(input: Tensor) -> Tensor:
 def view_as_real(input: Tensor) -> Tensor:
     """Return complex numbers as a last axis of two: a copy on this page."""
     if input.dtype.kind != COMPLEX:
-        raise RuntimeError("view_as_real is only supported for complex tensors")
+        raise RuntimeError(
+            "view_as_real is only supported for complex tensors"
+        )
     values = [part for x in elements(input) for part in (x.real, x.imag)]
     return new(values, [*input.shape, 2], REAL[input.dtype])
-
-

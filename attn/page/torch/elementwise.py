@@ -46,7 +46,7 @@ def _whole(f: Function) -> Function:
 
 
 def _sign(x: Any) -> Any:
-    return x if x != x else (x > 0) - (x < 0)
+    return (x > 0) - (x < 0)
 
 
 _LOGARITHMS = (math.log, math.log2, math.log10, math.log1p)
@@ -135,8 +135,7 @@ both(neg, "negative")
 def bitwise_not(input: Tensor) -> Tensor:
     if input.dtype.kind > INT:
         raise RuntimeError(
-            '"bitwise_not_cpu" not implemented for '
-            f"'{input.dtype.label}'"
+            f"\"bitwise_not_cpu\" not implemented for '{input.dtype.label}'"
         )
     f = operator.not_ if input.dtype.kind == BOOL else operator.invert
     values = list(map(f, elements(input)))

@@ -104,7 +104,7 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
     strides: list[int] = []
     start, d = x._start, 0
     advanced: dict[int, Tensor] = {}
-    for at, k in enumerate(keys):
+    for k in keys:
         if k is None:
             shape.append(1)
             strides.append(0)
@@ -143,14 +143,13 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
             try:
                 i = k.__index__()
             except (AttributeError, TypeError):
-                raise TypeError(
+                raise IndexError(
                     "only integers, slices (`:`), ellipsis (`...`), None and "
                     "long or byte Variables are valid indices (got "
                     f"{type(k).__name__})"
                 ) from None
             start += _wrap(i, n, d) * step
         d += 1
-    del at
     return alias(x, shape, tuple(strides), start), advanced
 
 
@@ -181,9 +180,7 @@ def _places(x: Tensor, advanced: dict[int, Tensor]) -> tuple[Size, list[int]]:
     ]
     before = [(n, s) for d, n, s in kept if d < first]
     after = [(n, s) for d, n, s in kept if d >= first]
-    shape = Size(
-        (*(n for n, _ in before), *common, *(n for n, _ in after))
-    )
+    shape = Size((*(n for n, _ in before), *common, *(n for n, _ in after)))
     size_of(shape)
     inner = places(after)
     return shape, [
@@ -237,11 +234,11 @@ def _values_for(x: Tensor, value: Any, shape: Size) -> list[Any]:
     size = math.prod(shape)
     if not isinstance(value, Tensor):
         return x.dtype.round([value]) * size
-    while len(value.shape) > len(shape) and value.shape[0] == 1:
+    while value.shape and value.shape[0] == 1:
         value = _entry(value, 0)
     if len(value.shape) > len(shape):
         raise RuntimeError(
-            f"expand(torch.{value.dtype.label}Tensor{{{list(value.shape)}}}, "
+            f"expand(CPU{value.dtype.label}Type{{{list(value.shape)}}}, "
             f"size={list(shape)}): the number of sizes provided "
             f"({len(shape)}) must be greater or equal to the number of "
             f"dimensions in the tensor ({len(value.shape)})"
@@ -296,7 +293,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return getitem(expand_to(input, shape), expand_to(mask, shape))
 
 
-@function
+@both
 def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Tensor:
     """Gather along an axis; the other axes are broadcast."""
     d = axis(dim, len(input.shape))
@@ -309,9 +306,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Tensor:
     return gather(input, d, expand_to(indices, Size(shape)))
 
 
-def _along(
-    x: Tensor, d: int, index: Tensor, name: str
-) -> list[int]:
+def _along(x: Tensor, d: int, index: Tensor, name: str) -> list[int]:
     """Return where each element of index points, along one axis of x."""
     if len(index.shape) != len(x.shape):
         raise RuntimeError(
@@ -320,6 +315,13 @@ def _along(
         )
     if index.dtype is not int64:
         raise RuntimeError(f"{name}(): Expected dtype int64 for index")
+    for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)):
+        if i != d and n > m and name == "gather":
+            raise RuntimeError(
+                f"Size does not match at dimension {i} expected index "
+                f"{list(index.shape)} to be no larger than self "
+                f"{list(x.shape)} apart from dimension {d}"
+            )
     steps = [0 if i == d else s for i, s in enumerate(x._strides)]
     bases = places([*zip(index.shape, steps, strict=True)], x._start)
     n, step = x.shape[d], x._strides[d]
@@ -342,6 +344,17 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return new([storage[i] for i in found], index.shape, input.dtype)
 
 
+def _check_source(x: Tensor, d: int, index: Tensor, source: Tensor) -> None:
+    triples = zip(index.shape, x.shape, source.shape, strict=True)
+    for i, (n, m, k) in enumerate(triples):
+        if n > k or i != d and n > m:
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than "
+                f"self {list(x.shape)} apart from dimension {d} and to be no "
+                f"larger size than src {list(source.shape)}"
+            )
+
+
 @method
 def scatter_(
     input: Tensor,
@@ -362,6 +375,7 @@ def scatter_(
                 "scatter(): Expected self.dtype to be equal to src.dtype"
             )
         ranges = tuple(slice(n) for n in index.shape)
+        _check_source(input, d, index, given)
         values = elements(getitem(given, ranges))
     else:
         values = repeat(input.dtype.round([given])[0])
@@ -421,7 +435,13 @@ def _register_copying(name: str) -> None:
     both(compute)
 
 
-for _name in ("scatter", "scatter_add", "index_copy", "index_fill", "index_add"):
+for _name in (
+    "scatter",
+    "scatter_add",
+    "index_copy",
+    "index_fill",
+    "index_add",
+):
     _register_copying(_name)
 
 
@@ -441,9 +461,7 @@ def _triangle(name: str, keeps: Any) -> None:
             )
         rows, columns = input.shape[-2:]
         keep = [
-            keeps(j - i, diagonal)
-            for i in range(rows)
-            for j in range(columns)
+            keeps(j - i, diagonal) for i in range(rows) for j in range(columns)
         ]
         (zero,) = input.dtype.round([0])
         values = elements(input)
@@ -462,6 +480,10 @@ _triangle("triu", lambda distance, diagonal: distance >= diagonal)
 @both
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix, or the matrix of a diagonal."""
+    if len(input.shape) not in (1, 2):
+        raise RuntimeError(
+            f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
+        )
     if len(input.shape) == 2:
         return METHODS["clone"](METHODS["diagonal"](input, diagonal))
     return diag_embed(input, diagonal)

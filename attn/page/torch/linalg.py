@@ -8,9 +8,12 @@ from .errors import lookup_error
 from .names import LINALG, public
 from .tensor import Tensor
 
+globals().update(
+    {x: public(x, f, "torch.linalg", Tensor) for x, f in LINALG.items()}
+)
+__all__ = [*LINALG]
+
 
 def __getattr__(name: str) -> Any:
-    if name in LINALG:
-        return public(name, LINALG[name], "torch.linalg", Tensor)
     said = f"module 'torch.linalg' has no attribute '{name}'"
     raise lookup_error("torch.linalg", name, said)

@@ -85,7 +85,10 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
     count = code.co_argcount + code.co_kwonlyargcount
     accepted = frozenset(code.co_varnames[:count])
     needs_tensor = code.co_varnames[:1] == ("input",)
+    needed = code.co_varnames[: code.co_argcount - len(f.__defaults__ or ())]
     seen = f.__name__ if owner == "torch.linalg" else name
+
+    f.__qualname__ = name
 
     @wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -96,6 +99,12 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
             raise TypeError(
                 f"{name}(): argument 'input' (position 1) must be Tensor, "
                 f"not {type(args[0]).__name__}"
+            )
+        if len(args) + len(kwargs) < len(needed):
+            missing = [x for x in needed[len(args) :] if x not in kwargs]
+            raise TypeError(
+                f"{name}() missing {len(missing)} required positional "
+                "arguments: " + ", ".join(f'"{x}"' for x in missing)
             )
         return f(*args, **kwargs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .dtypes import INT
 from .names import METHODS, method
 from .pairs import COMPARISONS
 from .tensor import Tensor, elements, is_number, write
@@ -69,8 +70,21 @@ for _name, _like in {
     _operator(f"__i{_name}__", METHODS[f"{_like}_"], False)
 for _name in COMPARISONS:
     _operator(f"__{_name}__", METHODS[_name], False)
-for _name, _like in {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}.items():
-    setattr(Tensor, f"__{_name}__", METHODS[_like])
+for _name in ("neg", "abs"):
+    setattr(Tensor, f"__{_name}__", METHODS[_name])
+
+
+def _invert(self: Tensor) -> Tensor:
+    if self.dtype.kind > INT:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and "
+            "Boolean-type tensors"
+        )
+    return METHODS["bitwise_not"](self)
+
+
+def _positive(self: Tensor) -> Tensor:
+    return self
 
 
 def _matmul(self: Tensor, other: Any) -> Any:
@@ -79,3 +93,5 @@ def _matmul(self: Tensor, other: Any) -> Any:
 
 
 Tensor.__matmul__ = _matmul  # type: ignore[attr-defined]
+Tensor.__invert__ = _invert  # type: ignore[attr-defined]
+Tensor.__pos__ = _positive  # type: ignore[attr-defined]

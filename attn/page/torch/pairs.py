@@ -19,7 +19,7 @@ from .dtypes import (
     promote_types,
 )
 from .elementwise import apply, as_float
-from .names import METHODS, both
+from .names import METHODS, both, function, method
 from .tensor import (
     Size,
     Tensor,
@@ -111,6 +111,16 @@ def _logaddexp(a: float, b: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
+def _fmod(a: float, b: float) -> float:
+    return math.fmod(a, b) if b and a - a == 0 else nan
+
+
+def _whole_power(a: int, b: int) -> int:
+    if b >= 0:
+        return a**b
+    return 0 if abs(a) != 1 else a if b % 2 else 1
+
+
 def _xlogy(a: float, b: float) -> float:
     return b if b != b else a * apply(math.log, [b])[0] if a else 0.0
 
@@ -139,7 +149,7 @@ _register("maximum", _larger)
 _register("minimum", _smaller)
 mul = _register("mul", operator.mul, _keep, "multiply")
 _true_divide = _register("true_divide", _divide, as_float)
-_register("fmod", lambda a, b: math.fmod(a, b) if b else nan)
+_register("fmod", _fmod)
 _register("atan2", math.atan2, as_float)
 _register("hypot", math.hypot, as_float)
 _register("logaddexp", _logaddexp, as_float)
@@ -182,9 +192,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     return rounded(values, shape, common)
 
 
-def div(
-    input: Any, other: Any, *, rounding_mode: str | None = None
-) -> Tensor:
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode == "floor":
         return floor_divide(input, other)
     if rounding_mode is None:
@@ -197,7 +205,9 @@ def _modular(name: str, op: Operation) -> Callable[..., Tensor]:
     def compute(input: Any, other: Any) -> Tensor:
         common = common_type(name, input, other)
         if common.kind < FLOAT:
-            divisors = elements(other) if isinstance(other, Tensor) else [other]
+            divisors = (
+                elements(other) if isinstance(other, Tensor) else [other]
+            )
             if 0 in divisors:
                 raise RuntimeError("ZeroDivisionError")
         values, shape = pair(op, input, other, common)
@@ -220,12 +230,11 @@ def pow_(self: Any, exponent: Any) -> Tensor:
     if common.kind >= FLOAT:
         values, shape = pair(_power, self, exponent, common)
         return rounded(values, shape, common)
-    given = elements(exponent) if isinstance(exponent, Tensor) else [exponent]
-    if min(given, default=0) < 0:
+    if not isinstance(exponent, Tensor) and exponent < 0:
         raise RuntimeError(
             "Integers to negative integer powers are not allowed."
         )
-    values, shape = pair(operator.pow, self, exponent, common)
+    values, shape = pair(_whole_power, self, exponent, common)
     return rounded(values, shape, common)
 
 
@@ -264,9 +273,8 @@ def _logical(name: str) -> None:
     def bitwise(input: Any, other: Any) -> Tensor:
         common = common_type(f"bitwise_{name}", input, other)
         if common.kind >= FLOAT:
-            raise RuntimeError(
-                f"\"bitwise_{name}_cpu\" not implemented for "
-                f"'{common.label}'"
+            raise NotImplementedError(
+                f"\"bitwise_{name}_cpu\" not implemented for '{common.label}'"
             )
         values, shape = pair(op, input, other, common)
         return rounded(values, shape, common)
@@ -310,10 +318,12 @@ def allclose(
 
 @both
 def equal(input: Tensor, other: Tensor) -> bool:
-    return input.shape == other.shape and elements(input) == elements(other)
+    return input.shape == other.shape and all(
+        map(operator.eq, elements(input), elements(other))
+    )
 
 
-@both
+@function
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     if input is None:
         return METHODS["nonzero"](condition, as_tuple=True)
@@ -324,24 +334,46 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         )
     common = result_type(input, other)
     given = (condition, input, other)
-    shape = broadcast_shapes(*(x.shape for x in given if isinstance(x, Tensor)))
+    shape = broadcast_shapes(
+        *(x.shape for x in given if isinstance(x, Tensor))
+    )
     yes, no = operand(input, common, shape), operand(other, common, shape)
     mask = operand(condition, bool_, shape)
     triples = zip(mask if shape else [next(mask)], yes, no)  # noqa: B905
     return rounded([a if m else b for m, a, b in triples], shape, common)
 
 
+def _three(f: Callable[..., Any], *given: Any) -> Tensor:
+    """Apply a function to the elements of three, broadcast together."""
+    common = result_type(*given)
+    shape = broadcast_shapes(
+        *(x.shape for x in given if isinstance(x, Tensor))
+    )
+    a, b, c = (operand(x, common, shape) for x in given)
+    return rounded(
+        list(map(f, a if shape else [next(a)], b, c)), shape, common
+    )
+
+
+@method
+def _where(input: Tensor, condition: Tensor, other: Any) -> Tensor:
+    return where(condition, input, other)
+
+
+METHODS["where"] = METHODS.pop("_where")
+
+
 @both
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if mask.dtype is not bool_:
         raise RuntimeError(
-            "masked_fill only supports boolean masks, but got dtype "
-            f"{mask.dtype.label}"
+            "masked_fill_ only supports boolean masks, but got mask with "
+            f"dtype {mask.dtype.c_name}"
         )
     if isinstance(value, Tensor):
         if value.shape:
             raise RuntimeError(
-                "masked_fill only supports a 0-dimensional value tensor, but "
+                "masked_fill_ only supports a 0-dimensional value tensor, but "
                 f"got tensor with {len(value.shape)} dimension(s)."
             )
         (value,) = elements(value)
@@ -384,11 +416,14 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 
 @both
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    return add(input, mul(sub(end, input), weight))
+    def between(a: float, b: float, w: float) -> float:
+        return a + w * (b - a) if abs(w) < 0.5 else b - (b - a) * (1 - w)
+
+    return _three(between, input, end, weight)
 
 
 @both
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1
 ) -> Tensor:
-    return add(input, mul(mul(tensor1, tensor2), value))
+    return _three(lambda a, b, c: a + value * b * c, input, tensor1, tensor2)

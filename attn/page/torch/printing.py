@@ -6,7 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .dtypes import BOOL, COMPLEX, FLOAT, REAL, bool_, float32, int64
+from .dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    REAL,
+    bool_,
+    complex64,
+    float32,
+    int64,
+)
 from .tensor import Tensor, elements
 
 WIDTH, EDGE, THRESHOLD = 80, 3, 1000
@@ -17,14 +26,20 @@ def text(x: Tensor) -> str:
     values = elements(x)
     short = len(values) > THRESHOLD
     shown = _shown(x) if short else values
-    name = "Parameter containing:\ntensor(" if type(x) is not Tensor else "tensor("
+    name = (
+        "Parameter containing:\ntensor("
+        if type(x) is not Tensor
+        else "tensor("
+    )
     indent = len("tensor(")
     if not values:
         size = f", size={tuple(x.shape)}" if len(x.shape) != 1 else ""
         body = f"[]{size}"
     else:
         body = _nested(x, indent, short, formatter(x, shown))
-    usual = x.dtype in (float32, int64, bool_) and (values or x.dtype is float32)
+    usual = x.dtype in (float32, int64, bool_, complex64) and (
+        values or x.dtype is float32
+    )
     suffix = "" if usual else f", dtype={x.dtype}"
     if type(x) is not Tensor:
         suffix += ", requires_grad=True"
@@ -63,7 +78,9 @@ def formatter(x: Tensor, shown: list[Any]) -> Callable[[Any], str]:
 def _float_formatter(shown: list[float]) -> Callable[[float], str]:
     sizes = [abs(v) for v in shown if v and math.isfinite(v)]
     if not sizes:
-        return lambda v: f"{v:.0f}".rjust(1) + ("." if math.isfinite(v) else "")
+        return lambda v: (
+            f"{v:.0f}".rjust(1) + ("." if math.isfinite(v) else "")
+        )
     low, high = min(sizes), max(sizes)
     whole = all(v == math.floor(v) for v in sizes)
     if high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4:
@@ -98,13 +115,17 @@ def _nested(
             words = [write(v) for v in values]
         width = max((len(w) for w in words if w != " ..."), default=1)
         each = max(1, (WIDTH - indent) // (width + 2))
-        lines = [", ".join(words[i : i + each]) for i in range(0, len(words), each)]
+        lines = [
+            ", ".join(words[i : i + each]) for i in range(0, len(words), each)
+        ]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     entries = list(x)
     if cut:
         parts = [_nested(y, indent + 1, short, write) for y in entries[:EDGE]]
         parts += ["..."]
-        parts += [_nested(y, indent + 1, short, write) for y in entries[-EDGE:]]
+        parts += [
+            _nested(y, indent + 1, short, write) for y in entries[-EDGE:]
+        ]
     else:
         parts = [_nested(y, indent + 1, short, write) for y in entries]
     between = "," + "\n" * (len(x.shape) - 1) + " " * (indent + 1)

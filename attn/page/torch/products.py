@@ -33,14 +33,6 @@ dot_of = getattr(math, "sumprod", _dot)
 """The product of two lists; Python 3.12 has a faster one."""
 
 
-def _same_dtype(a: Tensor, b: Tensor, names: str) -> None:
-    if a.dtype is not b.dtype:
-        raise RuntimeError(
-            f"expected {names} to have the same dtype, but got: "
-            f"{a.dtype.c_name} != {b.dtype.c_name}"
-        )
-
-
 @both
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Multiply matrices, or vectors, in batches that are broadcast."""
@@ -81,20 +73,20 @@ def _check_product(a: Tensor, b: Tensor) -> None:
                 f"elements, but got {a.shape[0]} and {b.shape[0]} elements "
                 "respectively"
             )
-        if m == 1:
+        if m == 1 and (n == 2 or _is_folded(a)):
             rows = math.prod(a.shape[:-1])
             raise RuntimeError(
                 f"size mismatch, got input ({rows}), mat ({rows}x"
                 f"{a.shape[-1]}), vec ({inner})"
             )
-        if n > 2 and m > 2:
+        if max(n, m) > 2 and not (m <= 2 and _is_folded(a)):
             batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
             raise RuntimeError(
                 "Expected size for first two dimensions of batch2 tensor to "
                 f"be: [{math.prod(batch)}, {a.shape[-1]}] but got: "
                 f"[{math.prod(batch)}, {inner}]."
             )
-        rows = math.prod(a.shape[:-1]) if m == 2 else a.shape[-2]
+        rows = math.prod(a.shape[:-1])
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({rows}x"
             f"{a.shape[-1]} and {inner}x{b.shape[-1]})"
@@ -104,7 +96,25 @@ def _check_product(a: Tensor, b: Tensor) -> None:
             "dot : expected both vectors to have same dtype, but found "
             f"{a.dtype.label} and {b.dtype.label}"
         )
-    _same_dtype(a, b, "m1 and m2" if max(n, m) < 3 else "batch1 and batch2")
+    if a.dtype is not b.dtype:
+        if max(n, m) > 2 and not (m <= 2 and _is_folded(a)):
+            raise RuntimeError(
+                f"expected scalar type {a.dtype.label} but found "
+                f"{b.dtype.label}"
+            )
+        raise RuntimeError(
+            "expected m1 and m2 to have the same dtype, but got: "
+            f"{a.dtype.c_name} != {b.dtype.c_name}"
+        )
+
+
+def _is_folded(x: Tensor) -> bool:
+    """Return whether PyTorch makes one matrix of a batch of them."""
+    sizes, steps = x.shape[:-1], x._strides[:-1]
+    return all(
+        step == n * next_step
+        for step, n, next_step in zip(steps, sizes[1:], steps[1:])  # noqa: B905
+    )
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -128,8 +138,6 @@ def product(a: Tensor, b: Tensor) -> Tensor:
         for row in rows:
             values += [dot_of(row, column) for column in columns]
     return rounded(values, [*batch, n, m], a.dtype)
-
-
 
 
 @both
@@ -244,7 +252,9 @@ def einsum(equation: str, *operands: Any) -> Tensor:
                     "the equation for any input operand"
                 )
     else:
-        once = sorted(x for x in set(left) if x.isalpha() and left.count(x) == 1)
+        once = sorted(
+            x for x in set(left) if x.isalpha() and left.count(x) == 1
+        )
         result = [*range(-extra, 0), *once]
     labels, x = parts[0]
     for i, (more_labels, y) in enumerate(parts[1:], 2):
@@ -272,7 +282,9 @@ def _labels(term: str, ndim: int, extra: int) -> Labels:
     return [*before, *hidden, *after]
 
 
-def _labelled(term: str, x: Tensor, extra: int, i: int) -> tuple[Labels, Tensor]:
+def _labelled(
+    term: str, x: Tensor, extra: int, i: int
+) -> tuple[Labels, Tensor]:
     """Return an operand's axes by name; of a repeated one, the diagonal."""
     letters = len(term.replace("...", ""))
     ndim = len(x.shape)
@@ -289,7 +301,12 @@ def _labelled(term: str, x: Tensor, extra: int, i: int) -> tuple[Labels, Tensor]
             first = labels.index(c)
             second = labels.index(c, first + 1)
             x = diagonal(x, 0, first, second)
-            labels = [*labels[:first], *labels[first + 1 : second], *labels[second + 1 :], c]
+            labels = [
+                *labels[:first],
+                *labels[first + 1 : second],
+                *labels[second + 1 :],
+                c,
+            ]
     return labels, x
 
 
@@ -325,12 +342,12 @@ def _contract(
     summed = [c for c in shared if c not in wanted]
     a = _arranged(a_labels, a, kept, for_a, summed, lengths)
     b = _arranged(b_labels, b, kept, for_b, summed, lengths)
-    kind = promote_types(a.dtype, b.dtype)
     if a.dtype is not b.dtype:
-        _same_dtype(a, b, "batch1 and batch2")
+        raise RuntimeError(
+            f"expected scalar type {a.dtype.label} but found {b.dtype.label}"
+        )
     made = product(a, transpose(b, -1, -2))
     labels = kept + for_a + for_b
-    del kind
     return labels, reshape(made, [lengths[c] for c in labels])
 
 
@@ -350,7 +367,9 @@ def _arranged(
         labels = [c for c in labels if c in order]
     x = permuted(x, [labels.index(c) for c in order])
     x = expand_to(x, Size(lengths[c] for c in order))
-    sizes = [math.prod(lengths[c] for c in group) for group in (kept, own, summed)]
+    sizes = [
+        math.prod(lengths[c] for c in group) for group in (kept, own, summed)
+    ]
     return reshape(x, sizes)
 
 
@@ -380,7 +399,9 @@ def linalg_solve_triangular(
             row = (i * n + r) * n
             for c in range(m):
                 at = (i * n + r) * m + c
-                known = [a[row + j] * values[(i * n + j) * m + c] for j in done]
+                known = [
+                    a[row + j] * values[(i * n + j) * m + c] for j in done
+                ]
                 x = values[at] - sum(known)
                 values[at] = x if unitriangular else x / a[row + r]
             done.append(r)
@@ -417,7 +438,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
         own = elements(x)
         for i in range(rows):
             after = width - before - columns
-            values += [0] * before + own[i * columns : (i + 1) * columns] + [0] * after
+            values += (
+                [0] * before
+                + own[i * columns : (i + 1) * columns]
+                + [0] * after
+            )
         before += columns
     return rounded(values, [sum(x.shape[0] for x in blocks), width], kind)
 

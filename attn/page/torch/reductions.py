@@ -138,7 +138,7 @@ def _variance(correction: float) -> Row:
         middle = sum(row) / len(row)
         squares = sum([(x - middle) * (x - middle) for x in row])
         n = max(len(row) - correction, 0)
-        return squares / n if n else nan if squares == 0 else inf
+        return squares / n if n else inf if squares > 0 else nan
 
     return f
 
@@ -161,7 +161,9 @@ def _spread(name: str, last: Callable[[float], float]) -> None:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         if input.dtype.kind < FLOAT:
-            raise RuntimeError("std and var only support floating point and complex dtypes")
+            raise RuntimeError(
+                "std and var only support floating point and complex dtypes"
+            )
         variance = _variance(_correction(unbiased, correction))
         f = lambda row: last(variance(row))  # noqa: E731
         return reduce(input, dim, keepdim, f, input.dtype)
@@ -241,16 +243,19 @@ def place_of(row: list[Any], x: Any) -> int:
     return row.index(x)
 
 
-def _not_empty(name: str, x: Tensor, dims: list[int]) -> None:
-    if 0 in [x.shape[d] for d in dims]:
-        raise IndexError(
-            f"{name}(): Expected reduction dim {dims[0]} to have non-zero "
-            "size."
-            if len(x.shape) > len(dims) or len(dims) == 1
-            else f"{name}(): Expected reduction dim to be specified for "
+def _not_empty(name: str, x: Tensor, dim: Any) -> None:
+    if 0 not in [x.shape[d] for d in axes(dim, len(x.shape))]:
+        return
+    if dim is None or dim == ():
+        error = RuntimeError if name in ("max", "min") else IndexError
+        raise error(
+            f"{name}(): Expected reduction dim to be specified for "
             "input.numel() == 0. Specify the reduction dim with the 'dim' "
             "argument."
         )
+    raise IndexError(
+        f"{name}(): Expected reduction dim {dim} to have non-zero size."
+    )
 
 
 def _extreme(which: str, f: Row) -> None:
@@ -258,24 +263,22 @@ def _extreme(which: str, f: Row) -> None:
     pairs.__name__ = f"torch.return_types.{which}"
 
     def best(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-        _not_empty(f"a{which}", input, axes(dim, len(input.shape)))
+        _not_empty(f"a{which}", input, dim)
         return reduce(input, dim, keepdim, f, input.dtype)
 
     def place(
         input: Tensor, dim: int | None = None, keepdim: bool = False
     ) -> Tensor:
-        _not_empty(f"arg{which}", input, axes(dim, len(input.shape)))
+        _not_empty(f"arg{which}", input, dim)
         at = lambda row: place_of(row, f(row))  # noqa: E731
         return reduce(input, dim, keepdim, at, int64)
 
-    def both_of(
-        input: Tensor, dim: Any = None, keepdim: bool = False
-    ) -> Any:
+    def both_of(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         if isinstance(dim, Tensor):
             return METHODS[f"{which}imum"](input, dim)
+        _not_empty(which, input, dim)
         if dim is None:
             return best(input)
-        _not_empty(which, input, axes(dim, len(input.shape)))
         return pairs(best(input, dim, keepdim), place(input, dim, keepdim))
 
     def running(input: Tensor, dim: int) -> Any:
@@ -364,7 +367,10 @@ def topk(
 
 @function
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
 ) -> Any:
     """Return the elements that differ, in order."""
     values = elements(input)
@@ -387,18 +393,14 @@ METHODS["unique"] = unique
 
 
 @both
-def cumsum(
-    input: Tensor, dim: int, *, dtype: dtype | None = None
-) -> Tensor:
+def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Add up along an axis."""
     f = lambda row: list(accumulate(row))  # noqa: E731
     return along(input, dim, f, _total(input, dtype))
 
 
 @both
-def cumprod(
-    input: Tensor, dim: int, *, dtype: dtype | None = None
-) -> Tensor:
+def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Multiply along an axis."""
     f = lambda row: list(accumulate(row, mul))  # noqa: E731
     return along(input, dim, f, _total(input, dtype))
@@ -426,8 +428,9 @@ def _logsumexp(row: list[float]) -> float:
 
 
 def _log_softmax(row: list[float]) -> list[float]:
-    total = _logsumexp(row)
-    return [x - total for x in row]
+    high, exps = _shifted(row) if row else (0.0, [])
+    total = math.log(sum(exps)) if row else 0.0
+    return [x - high - total for x in row]
 
 
 def _register_softmax(name: str, f: Row) -> None:
@@ -437,7 +440,7 @@ def _register_softmax(name: str, f: Row) -> None:
         input = converted(input, dtype)
         if input.dtype.kind != FLOAT:
             raise NotImplementedError(
-                f"\"{name}_lastdim_kernel_impl\" not implemented for "
+                f'"{name}_lastdim_kernel_impl" not implemented for '
                 f"'{input.dtype.label}'"
             )
         return along(input, dim, f, input.dtype)
@@ -489,7 +492,9 @@ def norm(
     dtype: dtype | None = None,
 ) -> Tensor:
     """Return the p-norm of all elements, or along axes."""
-    return linalg_vector_norm(input, 2 if p == "fro" else p, dim, keepdim, dtype=dtype)
+    return linalg_vector_norm(
+        input, 2 if p == "fro" else p, dim, keepdim, dtype=dtype
+    )
 
 
 @linalg
@@ -525,9 +530,13 @@ def linalg_norm(
     from .errors import not_here
 
     several = isinstance(dim, tuple | list) and len(dim) == 2
-    if ord not in (None, "fro") and (several or dim is None and len(A.shape) == 2):
+    if ord not in (None, "fro") and (
+        several or dim is None and len(A.shape) == 2
+    ):
         raise not_here(f"torch.linalg.norm(ord={ord!r}) of a matrix")
-    return linalg_vector_norm(A, 2 if ord in (None, "fro") else ord, dim, keepdim, dtype=dtype)
+    return linalg_vector_norm(
+        A, 2 if ord in (None, "fro") else ord, dim, keepdim, dtype=dtype
+    )
 
 
 @linalg

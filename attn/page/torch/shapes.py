@@ -55,15 +55,11 @@ def _completed(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return shape
 
 
-def _view_strides(
-    x: Tensor, shape: tuple[int, ...]
-) -> tuple[int, ...] | None:
+def _view_strides(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the strides of the same elements in another shape, if any."""
     if is_contiguous(x):
         return strides_of(shape)
-    old = [
-        (n, s) for n, s in zip(x.shape, x._strides, strict=True) if n != 1
-    ]
+    old = [(n, s) for n, s in zip(x.shape, x._strides, strict=True) if n != 1]
     strides: list[int] = []
     rest = list(shape)
     while old:
@@ -140,7 +136,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @both
 def ravel(input: Tensor) -> Tensor:
     """Make one axis of all."""
-    return reshape(input, -1)
+    return view(contiguous(input), -1)
 
 
 @both
@@ -163,7 +159,9 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 def permuted(x: Tensor, order: Sequence[int]) -> Tensor:
     """Return a view with the axes in another order."""
     shape, strides = x.shape, x._strides
-    return alias(x, [shape[i] for i in order], tuple(strides[i] for i in order))
+    return alias(
+        x, [shape[i] for i in order], tuple(strides[i] for i in order)
+    )
 
 
 @both
@@ -257,7 +255,7 @@ def expand(input: Tensor, *size: Any) -> Tensor:
                 f"The expanded size of the tensor ({n}) isn't allowed in a "
                 f"leading, non-existing dimension {i}"
             )
-    return expand_to(input, Size(target))
+    return expand_to(input, Size(target), sizes(size))
 
 
 @method
@@ -270,6 +268,27 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """Repeat axes of length 1 without copying."""
     return expand(input, *size)
+
+
+def _broadcast_shapes(*shapes: Any) -> Size:
+    given = [(x,) if isinstance(x, int) else tuple(x) for x in shapes]
+    for i in range(1, len(given)):
+        known = broadcast_shapes(*given[:i])
+        try:
+            broadcast_shapes(known, given[i])
+        except RuntimeError:
+            pairs = zip(reversed(known), reversed(given[i]))  # noqa: B905
+            at = [n != m and 1 not in (n, m) for n, m in pairs].index(True)
+            raise RuntimeError(
+                "Attempting to broadcast a dimension of length "
+                f"{given[i][-1 - at]} at -{at + 1}! Mismatching argument at "
+                f"index {i} had {given[i]}; but expected shape should be "
+                f"broadcastable to {list(known)}"
+            ) from None
+    return broadcast_shapes(*given)
+
+
+FUNCTIONS["broadcast_shapes"] = _broadcast_shapes
 
 
 @function
@@ -307,8 +326,11 @@ def _same_kind(name: str, tensors: Any) -> list[Tensor]:
                 f"{type(x).__name__}"
             )
     if not tensors:
-        end = {"cat": "torch.cat(): expected a non-empty list of Tensors"}
-        raise RuntimeError(end.get(name, f"{name} expects a non-empty TensorList"))
+        if name == "cat":
+            raise ValueError(
+                "torch.cat(): expected a non-empty list of Tensors"
+            )
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
     return list(tensors)
 
 
@@ -410,7 +432,10 @@ def split(
     input: Tensor, split_size_or_sections: Any, dim: int = 0
 ) -> tuple[Tensor, ...]:
     """Cut into parts of a size, or of these sizes."""
-    n, lengths = input.shape[axis(dim, len(input.shape))], split_size_or_sections
+    n, lengths = (
+        input.shape[axis(dim, len(input.shape))],
+        split_size_or_sections,
+    )
     if isinstance(lengths, int):
         if lengths <= 0:
             raise RuntimeError(
@@ -494,8 +519,14 @@ def diagonal(
     a, b = axis(dim1, n), axis(dim2, n)
     step_a, step_b = input._strides[a], input._strides[b]
     rows, columns = input.shape[a], input.shape[b]
-    length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
-    start = input._start + (offset * step_b if offset >= 0 else -offset * step_a)
+    length = (
+        min(rows, columns - offset)
+        if offset >= 0
+        else min(rows + offset, columns)
+    )
+    start = input._start + (
+        offset * step_b if offset >= 0 else -offset * step_a
+    )
     rest = [d for d in range(n) if d not in (a, b)]
     shape = [*(input.shape[d] for d in rest), max(length, 0)]
     strides = (*(input._strides[d] for d in rest), step_a + step_b)
@@ -578,7 +609,9 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if dims is None:
         return reshape(roll(reshape(input, -1), shifts, 0), input.shape)
     several = shifts if isinstance(shifts, tuple | list) else (shifts,)
-    for shift, d in zip(several, axes(dims, len(input.shape)), strict=True):
+    places = dims if isinstance(dims, tuple | list) else (dims,)
+    for shift, place in zip(several, places, strict=True):
+        d = axis(place, len(input.shape))
         n = input.shape[d]
         input = take(input, d, [(i - shift) % n for i in range(n)])
     return input

@@ -138,7 +138,9 @@ class Tensor:
         size = math.prod(self.shape)
         if size != 1:
             which = "more than one value" if size else "no values"
-            raise RuntimeError(f"Boolean value of Tensor with {which} is ambiguous")
+            raise RuntimeError(
+                f"Boolean value of Tensor with {which} is ambiguous"
+            )
         return bool(number(self))
 
     def __int__(self) -> int:
@@ -304,7 +306,9 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
     return Size(result)
 
 
-def expand_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+def expand_to(
+    x: Tensor, shape: Sequence[int], target: Sequence[int] = ()
+) -> Tensor:
     """Return a view in a larger shape: new and repeated axes have stride 0."""
     if x.shape == shape:
         return x
@@ -315,7 +319,7 @@ def expand_to(x: Tensor, shape: Sequence[int]) -> Tensor:
             raise RuntimeError(
                 f"The expanded size of the tensor ({shape[extra + i]}) must "
                 f"match the existing size ({n}) at non-singleton dimension "
-                f"{extra + i}.  Target sizes: {list(shape)}.  "
+                f"{extra + i}.  Target sizes: {list(target or shape)}.  "
                 f"Tensor sizes: {list(x.shape)}"
             )
         strides.append(step if n == shape[extra + i] else 0)
@@ -340,10 +344,16 @@ def axes(dims: Any, ndim: int) -> list[int]:
     if dims is None or dims == () or dims == []:
         return list(range(ndim))
     several = dims if isinstance(dims, tuple | list) else (dims,)
-    found = [axis(d, ndim) for d in several] if ndim else [axis(d, 0) for d in several]
+    found = (
+        [axis(d, ndim) for d in several]
+        if ndim
+        else [axis(d, 0) for d in several]
+    )
     for d in found:
         if found.count(d) > 1:
-            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+            raise RuntimeError(
+                f"dim {d} appears multiple times in the list of dims"
+            )
     return found if ndim else []
 
 

@@ -146,12 +146,14 @@ class Module:
         problems = []
         missing = [f'"{x}"' for x in own if x not in state_dict]
         extra = [f'"{x}"' for x in state_dict if x not in own]
+        if strict and missing:
+            problems.append(
+                f"Missing key(s) in state_dict: {', '.join(missing)}. "
+            )
         if strict and extra:
             problems.append(
                 f"Unexpected key(s) in state_dict: {', '.join(extra)}. "
             )
-        if strict and missing:
-            problems.append(f"Missing key(s) in state_dict: {', '.join(missing)}. ")
         for name, x in state_dict.items():
             if name in own and own[name].shape != x.shape:
                 problems.append(
@@ -218,7 +220,9 @@ class Linear(Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         bound = 1 / max(in_features, 1) ** 0.5
-        self.weight = Parameter(_uniform(out_features, in_features, bound=bound))
+        self.weight = Parameter(
+            _uniform(out_features, in_features, bound=bound)
+        )
         if bias:
             self.bias = Parameter(_uniform(out_features, bound=bound))
         else:
@@ -280,7 +284,9 @@ class LayerNorm(Module):
     ) -> None:
         super().__init__()
         shape = normalized_shape
-        self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.normalized_shape = (
+            (shape,) if isinstance(shape, int) else tuple(shape)
+        )
         self.eps = eps
         if elementwise_affine:
             self.weight = Parameter(_filled(self.normalized_shape, 1, None))
@@ -301,10 +307,14 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Divide the last axes by the root of their mean square."""
 
-    def __init__(self, normalized_shape: Any, eps: float | None = None) -> None:
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None
+    ) -> None:
         super().__init__()
         shape = normalized_shape
-        self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.normalized_shape = (
+            (shape,) if isinstance(shape, int) else tuple(shape)
+        )
         self.eps = eps
         self.weight = Parameter(_filled(self.normalized_shape, 1, None))
 
