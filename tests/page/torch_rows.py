@@ -1,7 +1,8 @@
 """Expressions that PyTorch and its stand-in must compute alike.
 
 Each is evaluated with the names of ``torch_draws.py``: ``x`` and ``u`` are
-floats of one shape, ``y`` broadcasts with them, ``h`` has another dtype, ``n``
+floats of one shape, and so are ``v`` and ``w``, which are finite; ``y``
+broadcasts with them, ``o`` has no axes, ``h`` has another dtype, ``n``
 are integers, ``m`` is a mask, ``b`` one that broadcasts, ``i`` indexes along
 the last axis, ``a @ c`` fits, ``d`` and ``e`` are axes, ``f`` is a float and
 ``k`` an integer, ``t`` and ``z`` are tensors without axes.
@@ -235,8 +236,8 @@ x.clamp(min=u)
 x.clip(-0.5, 0.5)
 x.clamp_min(0)
 x.clamp_max(0.5)
-torch.lerp(x, u, 0.3)
-torch.lerp(x, u, u)
+torch.lerp(v, w, 0.3)
+torch.lerp(v, w, w)
 torch.addcmul(x, u, y, value=0.5)
 torch.result_type(x, n)
 torch.promote_types(x.dtype, h.dtype)
@@ -276,7 +277,7 @@ x.masked_fill_(m, f)
 x.masked_fill_(b, 0)
 n.masked_fill_(m, 2)
 x.nan_to_num_()
-x.lerp_(u, 0.5)
+v.lerp_(w, 0.5)
 x.addcmul_(u, u)
 m.logical_and_(b)
 m.logical_or_(m)
@@ -643,6 +644,80 @@ torch.diag(x)
 torch.diag(x, 1)
 x.diag_embed()
 x.diag_embed(1)
+# no axes
+o.view(1)
+o.view(-1)
+o.view(1, 1)
+o.view(2)
+o.reshape(-1)
+o.reshape(())
+o.flatten()
+o.unsqueeze(0)
+o.unsqueeze(-1)
+o.squeeze()
+o.expand(3)
+o.expand(2, 3)
+o.clone()
+o.contiguous()
+o.T
+o.mT
+o.t()
+o.transpose(0, -1)
+o.item()
+o.tolist()
+o.dim()
+o.size()
+o.shape
+len(o)
+list(o)
+o[0]
+o[...]
+o[None]
+o[()]
+o.sum()
+o.sum(-1)
+o.sum(0, keepdim=True)
+o.mean(-1)
+o.prod()
+o.amax(-1)
+o.max()
+o.max(0)
+o.argmax()
+o.argmax(-1)
+o.any()
+o.all(0)
+o.cumsum(0)
+o.softmax(-1)
+o.softmax(0)
+o.log_softmax(-1)
+o.logsumexp(-1)
+o.norm()
+o.sort()
+o.argsort()
+o.topk(1)
+o.sum(1)
+o.softmax(1)
+o + o
+o * f
+o / k
+o == o
+o.abs()
+o.clamp(0, 1)
+o.masked_fill(o > 0, 0)
+torch.where(o > 0, o, f)
+torch.maximum(o, o)
+torch.stack([o, o])
+torch.cat([o, o])
+torch.tensor([o, o])
+torch.full((2,), 1.0) * o
+o.fill_(2)
+o.add_(1)
+setitem(o, ..., 3)
+setitem(o, (), 3)
+o.to(torch.float64)
+o.long() if o.isfinite() else 0
+repr(o)
+repr(o.bool())
 # reductions
 x.sum()
 x.sum(d)
@@ -674,8 +749,8 @@ n.var()
 x.std()
 x.std(d)
 torch.std(x, -1, correction=0)
-torch.var_mean(x)
-torch.var_mean(x, -1, keepdim=True)
+torch.var_mean(v)
+torch.var_mean(v, -1, keepdim=True)
 x.any()
 m.any(d)
 torch.any(m, -1, keepdim=True)
@@ -719,7 +794,7 @@ x.cummax(-1)
 torch.cummin(x, d)
 x.argsort()
 x.argsort(d, descending=True)
-torch.argsort(n, -1, stable=True)
+torch.argsort(n, dim=-1, stable=True)
 m.int().argsort(stable=True)
 x.sort()
 x.sort(d)
@@ -928,7 +1003,6 @@ torch.randn_like(x).dtype
 torch.randint(3, (4,)).dtype
 torch.randint(1, 2, (4,))
 torch.randperm(4).sort().values
-torch.multinomial(torch.eye(3), 1)
 torch.polar(torch.ones(3), torch.arange(3.0))
 torch.complex(torch.ones(2), torch.arange(2.0))
 torch.view_as_real(torch.polar(torch.ones(3), torch.arange(3.0)))
