@@ -11,6 +11,7 @@ import math
 import operator
 import random
 import warnings
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ class Given(NamedTuple):
         return torch.tensor(self.values, dtype=dtype).reshape(self.shape)
 
 
+@lru_cache
 def draw(seed: int) -> dict[str, Any]:
     """Return the inputs of a seed by their names in an expression."""
     g = random.Random(seed)
@@ -90,6 +92,7 @@ def draw(seed: int) -> dict[str, Any]:
             [g.randrange(shape[-1]) for _ in range(math.prod(few))], few, "int64"
         ),
         "a": floats((*lead, rows, inner)),
+        "q": floats((*lead, rows, inner), finite=True),
         "c": floats((*lead[g.choice([0, len(lead)]) :], inner, columns)),
         "t": Given([g.gauss(0, 1)], (), g.choice(["float32", "float64"])),
         "z": Given([g.randint(0, 3)], (), "int64"),
@@ -115,9 +118,11 @@ class Outcome(NamedTuple):
 
 def outcome(torch: Any, expression: str, given: dict[str, Any]) -> Outcome:
     """Evaluate an expression in a module, and write into what it returns."""
+    code = compile(expression, expression, "eval")
     inputs = {
         name: x.make(torch) if isinstance(x, Given) else x
         for name, x in given.items()
+        if name in code.co_names
     }
 
     def loaded(module: Any) -> Any:
@@ -136,7 +141,7 @@ def outcome(torch: Any, expression: str, given: dict[str, Any]) -> Outcome:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            value = eval(expression, names | inputs)
+            value = eval(code, names | inputs)
             frozen = copied(torch, value)
             scribble(torch, value)
         except (Exception, stand_in.NotOnThisPage) as e:

@@ -240,11 +240,12 @@ def _transposed(name: str) -> Any:
 
     def compute(input: Tensor) -> Tensor:
         n = len(input.shape)
-        if name == "H" and n > 2:
+        if name == "H" and n not in (0, 2):
             raise RuntimeError(
                 "tensor.H is only supported on matrices (2-D tensors). Got "
-                f"{n}-D tensor. For batches of matrices, consider using "
-                "tensor.mH"
+                f"{n}-D tensor."
+                + " For batches of matrices, consider using tensor.mH"
+                * (n > 2)
             )
         if n == 1 and name != "H":
             raise RuntimeError(

@@ -107,7 +107,10 @@ def _constants(name: str, value: Any) -> None:
     def make(
         *shape: Any, size: Any = (), dtype: dtype | None = None
     ) -> Tensor:
-        return _filled(sizes(shape or (size,)), of(dtype), dtype)
+        shape = sizes(shape or (size,))
+        if name == "zeros" and min(shape, default=0) < 0:
+            raise RuntimeError("zeros: Dimension size must be non-negative.")
+        return _filled(shape, of(dtype), dtype)
 
     def like(input: Tensor, *, dtype: dtype | None = None) -> Tensor:
         kind = dtype or input.dtype

@@ -42,6 +42,13 @@ class dtype:
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
+    @property
+    def type(self) -> str:
+        """The name of a tensor's type in PyTorch's errors."""
+        if self.name == "bfloat16":
+            return "CPUBFloat16Type"
+        return f"torch.{self.label}Tensor"
+
     def __reduce__(self) -> str:
         return self.name
 

@@ -8,7 +8,6 @@ from itertools import repeat
 from typing import Any
 
 from .dtypes import BOOL, INT, bool_, int64, uint8
-from .errors import not_here
 from .names import FUNCTIONS, METHODS, both, called, function, method
 from .shapes import movedim, reshape, take
 from .tensor import (
@@ -57,12 +56,12 @@ def _entry(x: Tensor, i: int) -> Tensor:
 def _is_advanced(key: Any) -> bool:
     if isinstance(key, Tensor):
         return bool(key.shape) or key.dtype.kind != INT
-    return isinstance(key, list | tuple | range)
+    return isinstance(key, list | tuple | range | str)
 
 
 def _index_tensor(key: Any) -> Tensor:
     if not isinstance(key, Tensor):
-        key = FUNCTIONS["tensor"](list(key))
+        key = FUNCTIONS["tensor"](key)
         if not math.prod(key.shape):
             key = new([], key.shape, int64)
     if key.dtype is uint8 or key.dtype.kind not in (BOOL, INT):
@@ -82,7 +81,7 @@ def _keys(x: Tensor, key: Any) -> list[Any]:
     for k in keys:
         if isinstance(k, Tensor) and k.dtype is bool_:
             used += len(k.shape)
-        elif k is not None and k is not Ellipsis:
+        elif not (k is None or k is Ellipsis or isinstance(k, bool)):
             used += 1
     ndim = len(x.shape)
     if used > ndim:
@@ -109,7 +108,14 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
             shape.append(1)
             strides.append(0)
             continue
-        if isinstance(k, Tensor) and (k.shape or k.dtype is bool_):
+        if isinstance(k, bool):
+            k = new([k], (), bool_)
+        if isinstance(k, Tensor) and k.dtype is bool_ and not k.shape:
+            advanced[len(shape)] = new([0] * int(k), [int(k)], int64)
+            shape.append(1)
+            strides.append(0)
+            continue
+        if isinstance(k, Tensor) and k.shape:
             parts = [k]
             if k.dtype is bool_:
                 own = x.shape[d : d + len(k.shape)]
@@ -121,8 +127,6 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
                             f"tensor {list(x.shape)} at index {d + i}"
                         )
                 parts = nonzero(k, as_tuple=True)
-                if not k.shape:
-                    raise not_here("indexing by a single bool")
             for part in parts:
                 advanced[len(shape)] = part
                 shape.append(x.shape[d])
@@ -138,8 +142,6 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
             strides.append(step * by)
             start += first * step
         else:
-            if isinstance(k, bool):
-                raise not_here("indexing by a single bool")
             try:
                 i = k.__index__()
             except (AttributeError, TypeError):
@@ -238,7 +240,7 @@ def _values_for(x: Tensor, value: Any, shape: Size) -> list[Any]:
         value = _entry(value, 0)
     if len(value.shape) > len(shape):
         raise RuntimeError(
-            f"expand(CPU{value.dtype.label}Type{{{list(value.shape)}}}, "
+            f"expand({value.dtype.type}{{{list(value.shape)}}}, "
             f"size={list(shape)}): the number of sizes provided "
             f"({len(shape)}) must be greater or equal to the number of "
             f"dimensions in the tensor ({len(value.shape)})"

@@ -8,7 +8,7 @@ from typing import Any
 from .elementwise import as_float, elementwise, sigmoid
 from .pairs import add, div, mul, pair, sub
 from .creation import _RANDOM, full_like
-from .dtypes import FLOAT, bool_, float32, int64
+from .dtypes import FLOAT, bool_, finfo, float32, float64, int64
 from .errors import lookup_error, not_here
 from .indexing import getitem
 from .names import FUNCTIONAL, FUNCTIONS, METHODS, called, functional, public
@@ -188,10 +188,9 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """Divide the last axes by the root of their mean square."""
-    from .dtypes import finfo
-
     dims = _last_axes("rms_norm", input, normalized_shape, weight)
-    eps = finfo(input.dtype).eps if eps is None else eps
+    if eps is None:
+        eps = finfo(float64 if input.dtype is float64 else float32).eps
     values: list[Any] = []
     for row in rows(input, dims):
         factor = 1 / math.sqrt(mean_of([x * x for x in row]) + eps)

@@ -253,6 +253,8 @@ def _not_empty(name: str, x: Tensor, dim: Any) -> None:
             "input.numel() == 0. Specify the reduction dim with the 'dim' "
             "argument."
         )
+    if name.startswith("arg"):
+        dim = axis(dim, len(x.shape))
     raise IndexError(
         f"{name}(): Expected reduction dim {dim} to have non-zero size."
     )
@@ -544,6 +546,11 @@ def linalg_matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False
 ) -> Tensor:
     """Return the Frobenius norm of matrices."""
+    if len(A.shape) < 2:
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 "
+            "dimensions."
+        )
     return linalg_norm(A, ord, dim, keepdim)
 
 

@@ -242,7 +242,7 @@ def expand(input: Tensor, *size: Any) -> Tensor:
     extra = len(target) - len(input.shape)
     if extra < 0:
         raise RuntimeError(
-            f"expand(torch.{input.dtype.label}Tensor{{{list(input.shape)}}}, "
+            f"expand({input.dtype.type}{{{list(input.shape)}}}, "
             f"size={target}): the number of sizes provided ({len(target)}) "
             "must be greater or equal to the number of dimensions in the "
             f"tensor ({len(input.shape)})"
@@ -271,20 +271,7 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
 
 
 def _broadcast_shapes(*shapes: Any) -> Size:
-    given = [(x,) if isinstance(x, int) else tuple(x) for x in shapes]
-    for i in range(1, len(given)):
-        known = broadcast_shapes(*given[:i])
-        try:
-            broadcast_shapes(known, given[i])
-        except RuntimeError:
-            pairs = zip(reversed(known), reversed(given[i]))  # noqa: B905
-            at = [n != m and 1 not in (n, m) for n, m in pairs].index(True)
-            raise RuntimeError(
-                "Attempting to broadcast a dimension of length "
-                f"{given[i][-1 - at]} at -{at + 1}! Mismatching argument at "
-                f"index {i} had {given[i]}; but expected shape should be "
-                f"broadcastable to {list(known)}"
-            ) from None
+    given = ((x,) if isinstance(x, int) else tuple(x) for x in shapes)
     return broadcast_shapes(*given)
 
 
