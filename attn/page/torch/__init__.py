@@ -15,11 +15,12 @@ from typing import Any
 # Each registers the functions that it defines; operators take them up.
 from . import creation, products, reductions  # noqa: I001
 from . import conversion, indexing, operators, pairs
+from .creation import filling
 from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
 from .errors import NotOnThisPage, lookup_error
 from .names import FUNCTIONS, METHODS, called, public
 from .pairs import result_type
-from .tensor import Size, Tensor, device
+from .tensor import Generator, Size, Tensor, device
 
 for _name, _f in METHODS.items():
     setattr(Tensor, _name, public(_name, _f, "Tensor", Tensor))
@@ -37,15 +38,19 @@ strided, preserve_format = "torch.strided", "torch.preserve_format"
 contiguous_format = "torch.contiguous_format"
 __version__ = "page"
 __all__ = [
-    *("NotOnThisPage", "Size", "Tensor", "called", "device", "dtype"),
+    *("Generator", "NotOnThisPage", "Size", "Tensor", "called", "device"),
+    *("dtype", "filling"),
     *("finfo", "iinfo", "linalg", "nn", "promote_types", "result_type"),
     *NAMES,
     *FUNCTIONS,
 ]
 
 
-class no_grad(ContextDecorator):
-    """Compute without gradients, as the page always does."""
+class set_grad_enabled(ContextDecorator):
+    """Switch gradients, which the page computes only where a check asks."""
+
+    def __init__(self, mode: bool = False) -> None:
+        """Change nothing."""
 
     def __enter__(self) -> None:
         """Change nothing."""
@@ -54,7 +59,7 @@ class no_grad(ContextDecorator):
         """Change nothing."""
 
 
-inference_mode = enable_grad = no_grad
+no_grad = enable_grad = inference_mode = set_grad_enabled
 
 
 def is_grad_enabled() -> bool:

@@ -10,6 +10,7 @@ from .errors import not_here
 from .names import METHODS, both, called, function, method
 from .shapes import clone, expand, permuted
 from .tensor import (
+    Size,
     alias,
     axis,
     Tensor,
@@ -200,10 +201,56 @@ def cpu(input: Tensor) -> Tensor:
 
 @method
 def requires_grad_(input: Tensor, requires_grad: bool = True) -> Tensor:
-    """Refuse to keep gradients."""
-    if requires_grad:
-        raise not_here("Tensor.requires_grad_")
+    """Mark the tensor."""
+    input.requires_grad = requires_grad
     return input
+
+
+# Memory
+
+
+class Storage:
+    """The memory that a tensor shares with its views."""
+
+    def __init__(self, values: list[Any], itemsize: int) -> None:
+        self.values, self.itemsize = values, itemsize
+
+    def nbytes(self) -> int:
+        """Return its size."""
+        return len(self.values) * self.itemsize
+
+    def data_ptr(self) -> int:
+        """Return a number that is different for each memory."""
+        return id(self.values)
+
+    def clone(self) -> Storage:
+        """Return a copy."""
+        return Storage(list(self.values), self.itemsize)
+
+
+@method
+def untyped_storage(input: Tensor) -> Storage:
+    return Storage(input._storage, input.dtype.itemsize)
+
+
+@method
+def set_(
+    input: Tensor,
+    source: Storage,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+) -> Tensor:
+    input._storage, input._start = source.values, storage_offset
+    input.shape, input._strides = Size(size), tuple(stride)
+    return input
+
+
+@both
+def as_strided(
+    input: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Tensor:
+    return alias(input, size, tuple(stride), storage_offset)
 
 
 # Overwrite

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .dtypes import (
+    INT,
+    bool_,
+    iinfo,
     COMPLEX,
     REAL,
     FLOAT,
@@ -95,9 +100,27 @@ def _filled(shape: tuple[int, ...], value: Any, kind: dtype | None) -> Tensor:
     return new(kind.round([value]) * size_of(tuple(shape)), shape, kind)
 
 
+_FILLING: list[Any] = []
+
+
+@contextmanager
+def filling(x: Any) -> Iterator[None]:
+    """Let memory that is only allocated hold a number; else it holds NaN."""
+    _FILLING.append(x)
+    try:
+        yield
+    finally:
+        _FILLING.pop()
+
+
 def _unset(kind: dtype | None) -> Any:
-    """Return what memory holds that nobody has written."""
-    return math.nan if (kind or float32).kind >= FLOAT else 85
+    """Return what memory holds that is only allocated."""
+    kind = kind or float32
+    if _FILLING:
+        return _FILLING[-1]
+    if kind.kind == INT:
+        return iinfo(kind).min
+    return True if kind is bool_ else math.nan
 
 
 def _constants(name: str, value: Any) -> None:

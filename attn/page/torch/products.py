@@ -30,7 +30,7 @@ def _dot(a: list[Any], b: list[Any]) -> Any:
 
 
 dot_of = getattr(math, "sumprod", _dot)
-"""The product of two lists; Python 3.12 has a faster one."""
+"""Multiply two lists; Python 3.12 has a faster function."""
 
 
 @both

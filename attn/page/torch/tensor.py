@@ -36,6 +36,14 @@ class Size(tuple[int, ...]):
         return f"torch.Size({list(self)})"
 
 
+class Generator:
+    """Random numbers, which on this page are not those of PyTorch."""
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Return the generator itself."""
+        return self
+
+
 class device:
     """The only device of the page, the CPU."""
 
@@ -93,13 +101,15 @@ class Tensor:
         start: the place of the first element.
     """
 
-    __slots__ = ("_storage", "_start", "_strides", "dtype", "shape")
+    __slots__ = (
+        *("_storage", "_start", "_strides", "dtype", "shape"),
+        *("requires_grad", "grad"),
+    )
     __hash__ = object.__hash__
-    requires_grad = False
-    grad = grad_fn = None
+    grad_fn = None
     is_leaf = True
-    is_cuda = is_sparse = is_quantized = is_meta = False
-    device = device()
+    is_cuda = is_sparse = is_quantized = is_meta = is_nested = False
+    device, layout = device(), "torch.strided"
 
     def __init__(
         self,
@@ -115,6 +125,7 @@ class Tensor:
         self.shape = shape if type(shape) is Size else Size(shape)
         self.dtype = dtype
         self._strides = strides_of(self.shape) if strides is None else strides
+        self.requires_grad, self.grad = False, None
 
     def __getattr__(self, name: str) -> Any:
         said = f"'Tensor' object has no attribute '{name}'"

@@ -17,7 +17,7 @@ __all__ = ["functional", "init"]
 class Parameter(Tensor):
     """A tensor that a module trains."""
 
-    __slots__ = ("requires_grad",)
+    __slots__ = ()
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         super().__init__(
