@@ -9,6 +9,8 @@ from functools import lru_cache
 from struct import pack, unpack
 from typing import Any
 
+from .errors import not_here
+
 BOOL, INT, FLOAT, COMPLEX = range(4)
 
 
@@ -125,6 +127,10 @@ def _complex128(values: Iterable[Any]) -> list[Any]:
     return list(map(complex, values))
 
 
+def _no_elements(values: Iterable[Any]) -> list[Any]:
+    raise not_here("a tensor in 8-bit floats")
+
+
 float64 = dtype("float64", "Double", "double", FLOAT, 8, _float64)
 float32 = dtype("float32", "Float", "float", FLOAT, 4, _float32)
 float16 = dtype("float16", "Half", "c10::Half", FLOAT, 2, _float16)
@@ -147,10 +153,16 @@ complex128 = dtype(
     _complex128,
 )
 
+FLOAT8 = [
+    dtype(name, name.capitalize(), name, FLOAT, 1, _no_elements)
+    for name in ("float8_e4m3fn", "float8_e5m2")
+]
+"""Known by their size alone."""
+
 NAMES = {
     **{x.name: x for x in (float64, float32, float16, bfloat16)},
     **{x.name: x for x in (int64, int32, int16, int8, uint8, bool_)},
-    **{x.name: x for x in (complex64, complex128)},
+    **{x.name: x for x in (complex64, complex128, *FLOAT8)},
     "double": float64,
     "float": float32,
     "half": float16,

@@ -377,10 +377,14 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
                 f"got tensor with {len(value.shape)} dimension(s)."
             )
         (value,) = elements(value)
-    if of_number(value).kind > max(input.dtype.kind, FLOAT):
-        raise RuntimeError("value cannot be converted without overflow")
-    (value,) = input.dtype.round([value])
-    shape = broadcast_shapes(input.shape, mask.shape)
+    (fitting,) = input.dtype.round([value])
+    if abs(fitting) == inf and abs(value) < inf:
+        raise RuntimeError(
+            f"value cannot be converted to type {input.dtype.c_name} without "
+            "overflow"
+        )
+    value = fitting
+    shape = broadcast_shapes(mask.shape, input.shape)
     values, hidden = (operand(x, x.dtype, shape) for x in (input, mask))
     if not shape:
         values, hidden = [next(values)], [next(hidden)]
