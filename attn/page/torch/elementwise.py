@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-
 from collections.abc import Callable
 from typing import Any
 
@@ -103,7 +102,7 @@ def elementwise(
         result: the dtype of the result, from that of the tensor.
     """
 
-    def compute(input: Tensor) -> Tensor:
+    def compute(input):
         values = apply(f, elements(input))
         return rounded(values, input.shape, result(input.dtype))
 
@@ -117,7 +116,7 @@ for _table, _result in (_FLOATS, as_float), (_SAME, _same), (_TESTS, _bool):
 both(elementwise("abs", abs, lambda kind: REAL.get(kind, kind)), "absolute")
 
 
-def neg(input: Tensor) -> Tensor:
+def neg(input):
     if input.dtype.kind == BOOL:
         raise RuntimeError(
             "Negation, the `-` operator, on a bool tensor is not supported. "
@@ -132,7 +131,7 @@ both(neg, "negative")
 
 
 @both
-def bitwise_not(input: Tensor) -> Tensor:
+def bitwise_not(input):
     if input.dtype.kind > INT:
         raise RuntimeError(
             f"\"bitwise_not_cpu\" not implemented for '{input.dtype.label}'"
@@ -143,19 +142,14 @@ def bitwise_not(input: Tensor) -> Tensor:
 
 
 @both
-def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
+def round_(input, *, decimals=0):
     f = lambda x: math.copysign(round(x, decimals), x)  # noqa: E731
     values = [f(x) if x - x == 0 else x for x in elements(input)]
     return rounded(values, input.shape, input.dtype)
 
 
 @both
-def nan_to_num(
-    input: Tensor,
-    nan: float | None = None,
-    posinf: float | None = None,
-    neginf: float | None = None,
-) -> Tensor:
+def nan_to_num(input, nan=None, posinf=None, neginf=None):
     if input.dtype.kind != FLOAT:
         return rounded(elements(input), input.shape, input.dtype)
     high = finfo(input.dtype).max if posinf is None else posinf
@@ -168,6 +162,6 @@ def nan_to_num(
 
 
 @method
-def logit(input: Tensor) -> Tensor:
+def logit(input):
     values = apply(lambda x: math.log(x / (1 - x)), elements(input))
     return rounded(values, input.shape, as_float(input.dtype))

@@ -254,8 +254,7 @@ Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
 
 
 @both
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Return the indices of the elements that are not 0."""
+def nonzero(input, *, as_tuple=False):
     called.add("nonzero")
     shape = input.shape
     strides = places_in(shape)
@@ -278,8 +277,7 @@ def places_in(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 @both
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return these entries of an axis."""
+def index_select(input, dim, index):
     d = axis(dim, len(input.shape))
     n = input.shape[d]
     for i in elements(index):
@@ -289,15 +287,13 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 @both
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements where a mask is True, as a vector."""
+def masked_select(input, mask):
     shape = broadcast_shapes(input.shape, mask.shape)
     return getitem(expand_to(input, shape), expand_to(mask, shape))
 
 
 @both
-def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Tensor:
-    """Gather along an axis; the other axes are broadcast."""
+def take_along_dim(input, indices, dim):
     d = axis(dim, len(input.shape))
     own, index = list(input.shape), list(indices.shape)
     own[d] = index[d] = 1
@@ -338,8 +334,7 @@ def _along(x: Tensor, d: int, index: Tensor, name: str) -> list[int]:
 
 
 @both
-def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return the elements that an index points to along an axis."""
+def gather(input, dim, index):
     d = axis(dim, len(input.shape))
     found = _along(input, d, index, "gather")
     storage = input._storage
@@ -358,15 +353,7 @@ def _check_source(x: Tensor, d: int, index: Tensor, source: Tensor) -> None:
 
 
 @method
-def scatter_(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Any = None,
-    *,
-    value: Any = None,
-) -> Tensor:
-    """Write where an index points to along an axis."""
+def scatter_(input, dim, index, src=None, *, value=None):
     d = axis(dim, len(input.shape))
     found = _along(input, d, index, "scatter")
     given = value if src is None else src
@@ -387,10 +374,7 @@ def scatter_(
 
 
 @method
-def scatter_add_(
-    input: Tensor, dim: int, index: Tensor, src: Tensor
-) -> Tensor:
-    """Add where an index points to along an axis."""
+def scatter_add_(input, dim, index, src):
     d = axis(dim, len(input.shape))
     found = _along(input, d, index, "scatter_add")
     ranges = tuple(slice(n) for n in index.shape)
@@ -401,26 +385,19 @@ def scatter_add_(
 
 
 @method
-def index_copy_(
-    input: Tensor, dim: int, index: Tensor, source: Tensor
-) -> Tensor:
-    """Overwrite these entries of an axis."""
+def index_copy_(input, dim, index, source):
     setitem(movedim(input, dim, 0), index, movedim(source, dim, 0))
     return input
 
 
 @method
-def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Fill these entries of an axis."""
+def index_fill_(input, dim, index, value):
     setitem(movedim(input, dim, 0), index, value)
     return input
 
 
 @method
-def index_add_(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
-) -> Tensor:
-    """Add to these entries of an axis."""
+def index_add_(input, dim, index, source, *, alpha=1):
     target, source = movedim(input, dim, 0), movedim(source, dim, 0)
     for i, row in zip(elements(index), source, strict=True):
         METHODS["add_"](_entry(target, i), row, alpha=alpha)
@@ -430,7 +407,7 @@ def index_add_(
 def _register_copying(name: str) -> None:
     write_in_place = METHODS[f"{name}_"]
 
-    def compute(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def compute(input, *args, **kwargs):
         return write_in_place(METHODS["clone"](input), *args, **kwargs)
 
     compute.__name__ = name
@@ -448,15 +425,14 @@ for _name in (
 
 
 @function
-def tril_indices(row: int, col: int, offset: int = 0) -> Tensor:
-    """Return the indices of a lower triangle."""
+def tril_indices(row, col, offset=0):
     pairs = [(i, j) for i in range(row) for j in range(col) if j <= i + offset]
     values = [i for i, _ in pairs] + [j for _, j in pairs]
     return rounded(values, [2, len(pairs)], int64)
 
 
 def _triangle(name: str, keeps: Any) -> None:
-    def compute(input: Tensor, diagonal: int = 0) -> Tensor:
+    def compute(input, diagonal=0):
         if len(input.shape) < 2:
             raise RuntimeError(
                 f"{name}: input tensor must have at least 2 dimensions"
@@ -480,8 +456,7 @@ _triangle("triu", lambda distance, diagonal: distance >= diagonal)
 
 
 @both
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return the diagonal of a matrix, or the matrix of a diagonal."""
+def diag(input, diagonal=0):
     if len(input.shape) not in (1, 2):
         raise RuntimeError(
             f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
@@ -492,8 +467,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @both
-def diag_embed(input: Tensor, offset: int = 0) -> Tensor:
-    """Return the matrices with these diagonals."""
+def diag_embed(input, offset=0):
     n = input.shape[-1] + abs(offset)
     shape = [*input.shape[:-1], n, n]
     (zero,) = input.dtype.round([0])

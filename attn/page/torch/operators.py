@@ -40,7 +40,7 @@ def overwrite(x: Tensor, result: Tensor) -> Tensor:
 def _in_place(name: str) -> None:
     f = METHODS[name]
 
-    def compute(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def compute(input, *args, **kwargs):
         return overwrite(input, f(input, *args, **kwargs))
 
     compute.__name__ = f"{name}_"

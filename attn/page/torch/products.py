@@ -6,11 +6,11 @@ import math
 from operator import mul
 from typing import Any
 
-from .pairs import add, sub
-from .pairs import mul as times
 from .dtypes import promote_types
 from .errors import not_here
 from .names import METHODS, both, function, linalg, method
+from .pairs import add, sub
+from .pairs import mul as times
 from .reductions import sum_ as total
 from .shapes import diagonal, permuted, reshape, transpose, unsqueeze
 from .tensor import (
@@ -34,8 +34,7 @@ dot_of = getattr(math, "sumprod", _dot)
 
 
 @both
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Multiply matrices, or vectors, in batches that are broadcast."""
+def matmul(input, other):
     if not isinstance(other, Tensor):
         raise TypeError(
             "matmul(): argument 'other' (position 2) must be Tensor, not "
@@ -141,8 +140,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 @both
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Multiply two matrices."""
+def mm(input, mat2):
     for x, name in ((input, "self"), (mat2, "mat2")):
         if len(x.shape) != 2:
             raise RuntimeError(f"{name} must be a matrix")
@@ -150,14 +148,12 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @both
-def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """Multiply a matrix with a vector."""
+def mv(input, vec):
     return matmul(input, vec)
 
 
 @both
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Multiply a batch of matrices with another."""
+def bmm(input, mat2):
     for x, name in ((input, "batch1"), (mat2, "batch2")):
         if len(x.shape) != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -171,8 +167,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @both
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Multiply two vectors."""
+def dot(input, tensor):
     if len(input.shape) != 1 or len(tensor.shape) != 1:
         raise RuntimeError(
             "1D tensors expected, but got "
@@ -182,39 +177,26 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 @both
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """Multiply each element of a vector with each of another."""
+def outer(input, vec2):
     return times(unsqueeze(input, 1), vec2)
 
 
 @both
-def baddbmm(
-    input: Tensor,
-    batch1: Tensor,
-    batch2: Tensor,
-    *,
-    beta: Any = 1,
-    alpha: Any = 1,
-) -> Tensor:
-    """Add a product of batches of matrices."""
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     made = bmm(batch1, batch2)
     made = made if alpha == 1 else times(made, alpha)
     return made if beta == 0 else add(times(input, beta), made)
 
 
 @both
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1
-) -> Tensor:
-    """Add a product of matrices."""
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     made = mm(mat1, mat2)
     made = made if alpha == 1 else times(made, alpha)
     return made if beta == 0 else add(times(input, beta), made)
 
 
 @linalg
-def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Multiply vectors along an axis."""
+def linalg_vecdot(x, y, *, dim=-1):
     return total(times(x, y), dim)
 
 
@@ -222,8 +204,7 @@ def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 @function
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Multiply, and sum over the letters that the result lacks."""
+def einsum(equation, *operands):
     if len(operands) == 1 and isinstance(operands[0], tuple | list):
         operands = tuple(operands[0])
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -377,15 +358,7 @@ def _arranged(
 
 
 @linalg
-def linalg_solve_triangular(
-    A: Tensor,
-    B: Tensor,
-    *,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
-) -> Tensor:
-    """Solve A X = B, of which only a triangle of A is read."""
+def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     if not left:
         raise not_here("torch.linalg.solve_triangular(left=False)")
     (n, _), m = A.shape[-2:], B.shape[-1]
@@ -409,23 +382,20 @@ def linalg_solve_triangular(
 
 
 @function
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """Return the distance of each row of one from each row of the other."""
+def cdist(x1, x2, p=2.0):
     apart = sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
     return METHODS["norm"](apart, p, -1)
 
 
 @function
-def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Return the Kronecker product of two matrices."""
+def kron(input, other):
     (n, m), (k, p) = input.shape, other.shape
     made = times(reshape(input, n, 1, m, 1), reshape(other, 1, k, 1, p))
     return reshape(made, n * k, m * p)
 
 
 @function
-def block_diag(*tensors: Tensor) -> Tensor:
-    """Return a matrix with these along its diagonal."""
+def block_diag(*tensors):
     blocks = [reshape(x, 1, -1) if len(x.shape) < 2 else x for x in tensors]
     kind = blocks[0].dtype
     for x in blocks:
