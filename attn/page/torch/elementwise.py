@@ -161,7 +161,5 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None):
     return rounded(values, input.shape, input.dtype)
 
 
-@method
-def logit(input):
     values = apply(lambda x: math.log(x / (1 - x)), elements(input))
     return rounded(values, input.shape, as_float(input.dtype))
