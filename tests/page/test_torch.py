@@ -27,7 +27,9 @@ def difference(expression: str, seed: int) -> str:
     ours = outcome(stand_in, expression, given)
     theirs = outcome(real, expression, given)
     if theirs.error or ours.error:
-        one, other = (f"{type(x.error).__name__}: {x.error}" for x in (ours, theirs))
+        one, other = (
+            f"{type(x.error).__name__}: {x.error}" for x in (ours, theirs)
+        )
         return "" if one == other else f"{one}, not {other} {theirs.value!r}"
     exact = outcome(real, expression, double(given)).value
     if text := unequal(ours.value, theirs.value, exact):
@@ -41,7 +43,11 @@ def difference(expression: str, seed: int) -> str:
 @pytest.mark.parametrize("section", SECTIONS)
 @pytest.mark.parametrize(
     "seed",
-    [0, 1, *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(2, 12))],
+    [
+        0,
+        1,
+        *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(2, 12)),
+    ],
 )
 def test_the_stand_in_agrees_with_pytorch(section, seed):
     """Value, shape, dtype, what a write changes, and the words of errors."""
@@ -78,13 +84,15 @@ def test_what_is_missing_says_so_by_its_full_name():
         "torch.nn.functional.ctc_loss": "F.ctc_loss",
         "torch.nn.LSTM(1, 2)": "nn.LSTM",
         "torch.linalg.svd(x)": "torch.linalg.svd",
-        "torch.zeros(2, device='cuda')": "torch.device('cuda')",
+        "torch.zeros(2, device='cuda')": "torch.zeros(device='cuda')",
         "x.to('cuda')": "torch.device('cuda')",
         "torch.add(x, x, out=x)": "torch.add(out=…)",
     }.items():
         with pytest.raises(stand_in.NotOnThisPage) as error:
             eval(expression, {"torch": stand_in, "x": x})
-        assert str(error.value) == f"{name} is not on this page; in Jupyter it is"
+        assert (
+            str(error.value) == f"{name} is not on this page; in Jupyter it is"
+        )
 
 
 def test_what_pytorch_lacks_too_is_an_attribute_error():

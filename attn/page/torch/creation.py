@@ -20,7 +20,7 @@ from .dtypes import (
     of_number,
     promote_types,
 )
-from .names import METHODS, function, method
+from .names import FUNCTIONS, METHODS, function, method
 from .shapes import permuted, reshape, sizes
 from .tensor import Tensor, elements, is_number, new, rounded, size_of, write
 
@@ -73,6 +73,9 @@ def as_tensor(data, dtype=None):
     if isinstance(data, Tensor) and dtype in (None, data.dtype):
         return data
     return tensor(data, dtype=dtype)
+
+
+FUNCTIONS["asarray"] = as_tensor
 
 
 @function

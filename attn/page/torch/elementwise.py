@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .dtypes import BOOL, FLOAT, INT, REAL, bool_, dtype, finfo, float32
-from .names import both, method
+from .names import both
 from .tensor import Tensor, elements, rounded
 
 inf, nan = math.inf, math.nan
@@ -159,7 +159,3 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None):
         special.get(x, x) if x == x else nan or 0.0 for x in elements(input)
     ]
     return rounded(values, input.shape, input.dtype)
-
-
-    values = apply(lambda x: math.log(x / (1 - x)), elements(input))
-    return rounded(values, input.shape, as_float(input.dtype))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
 from .dtypes import BOOL, INT, bool_, int64, uint8
+from .errors import not_here
 from .names import FUNCTIONS, METHODS, both, called, function, method
 from .shapes import movedim, reshape, take
 from .tensor import (
@@ -21,7 +23,6 @@ from .tensor import (
     is_number,
     new,
     places,
-    rounded,
     size_of,
     write,
 )
@@ -424,11 +425,19 @@ for _name in (
     _register_copying(_name)
 
 
-@function
-def tril_indices(row, col, offset=0):
-    pairs = [(i, j) for i in range(row) for j in range(col) if j <= i + offset]
-    values = [i for i, _ in pairs] + [j for _, j in pairs]
-    return rounded(values, [2, len(pairs)], int64)
+def _triangle_indices(name: str, keeps: Any) -> None:
+    def compute(row, col, offset=0):
+        pairs = [
+            (i, j)
+            for i in range(row)
+            for j in range(col)
+            if keeps(j - i, offset)
+        ]
+        values = [i for i, _ in pairs] + [j for _, j in pairs]
+        return new(values, [2, len(pairs)], int64)
+
+    compute.__name__ = f"{name}_indices"
+    function(compute)
 
 
 def _triangle(name: str, keeps: Any) -> None:
@@ -451,8 +460,9 @@ def _triangle(name: str, keeps: Any) -> None:
     both(compute)
 
 
-_triangle("tril", lambda distance, diagonal: distance <= diagonal)
-_triangle("triu", lambda distance, diagonal: distance >= diagonal)
+for _name, _keeps in {"tril": operator.le, "triu": operator.ge}.items():
+    _triangle(_name, _keeps)
+    _triangle_indices(_name, _keeps)
 
 
 @both
@@ -464,6 +474,14 @@ def diag(input, diagonal=0):
     if len(input.shape) == 2:
         return METHODS["clone"](METHODS["diagonal"](input, diagonal))
     return diag_embed(input, diagonal)
+
+
+@method
+def fill_diagonal_(input, fill_value):
+    if len(input.shape) != 2:
+        raise not_here("Tensor.fill_diagonal_ of other than two axes")
+    METHODS["fill_"](METHODS["diagonal"](input), fill_value)
+    return input
 
 
 @both

@@ -12,7 +12,7 @@ from .errors import not_here
 from .indexing import getitem
 from .names import FUNCTIONS, METHODS, called, functional
 from .pairs import add, div, mul, pair, sub
-from .products import matmul
+from .products import einsum, matmul
 from .reductions import linalg_vector_norm, mean_of, rows
 from .shapes import cat, permuted, repeat_interleave
 from .tensor import Tensor, elements, new, rounded, size_of
@@ -222,6 +222,31 @@ def dropout(input, p=0.5, training=True, inplace=False):
         for x, k in zip(elements(input), kept, strict=True)
     ]
     return rounded(values, input.shape, input.dtype)
+
+
+@functional
+def conv1d(
+    input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
+):
+    """Slide windows of weights along the last axis."""
+    if padding:
+        input = pad(input, (padding, padding))
+    out, per_group, width = weight.shape
+    span = dilation * (width - 1) + 1
+    x = getitem(
+        METHODS["unfold"](input, -1, span, stride),
+        (..., slice(None, None, dilation)),
+    )
+    n = len(input.shape) - 2
+    parts = []
+    for k in range(groups):
+        own = METHODS["narrow"](x, n, k * per_group, per_group)
+        w = METHODS["narrow"](weight, 0, k * (out // groups), out // groups)
+        parts.append(einsum("...clw,ocw->...ol", own, w))
+    result = cat(parts, n)
+    if bias is None:
+        return result
+    return add(result, METHODS["unsqueeze"](bias, -1))
 
 
 @functional

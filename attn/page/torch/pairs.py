@@ -110,6 +110,10 @@ def _logaddexp(a: float, b: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
+def _logaddexp2(a: float, b: float) -> float:
+    return _logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
+
+
 def _fmod(a: float, b: float) -> float:
     return math.fmod(a, b) if b and a - a == 0 else nan
 
@@ -152,6 +156,7 @@ _register("fmod", _fmod)
 _register("atan2", math.atan2, as_float)
 _register("hypot", math.hypot, as_float)
 _register("logaddexp", _logaddexp, as_float)
+_register("logaddexp2", _logaddexp2, as_float)
 _register("xlogy", _xlogy, as_float)
 
 
@@ -246,6 +251,12 @@ def float_power(self, exponent):
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
+_LONG_NAMES = {
+    **{"eq": [], "ne": ["not_equal"], "lt": ["less"], "gt": ["greater"]},
+    **{"le": ["less_equal"], "ge": ["greater_equal"]},
+}
+
+
 def _comparison(name: str) -> None:
     op = getattr(operator, name)
 
@@ -254,7 +265,7 @@ def _comparison(name: str) -> None:
         return new(values, shape, bool_)
 
     compute.__name__ = name
-    both(compute)
+    both(compute, *_LONG_NAMES[name])
 
 
 for _name in COMPARISONS:
@@ -411,6 +422,13 @@ def lerp(input, end, weight):
         return a + w * (b - a) if abs(w) < 0.5 else b - (b - a) * (1 - w)
 
     return _three(between, input, end, weight)
+
+
+@both
+def addcdiv(input, tensor1, tensor2, *, value=1):
+    return _three(
+        lambda a, b, c: a + value * _divide(b, c), input, tensor1, tensor2
+    )
 
 
 @both

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from operator import mul
 from typing import Any
 
 from .dtypes import promote_types
 from .errors import not_here
-from .names import METHODS, both, function, linalg, method
+from .names import FUNCTIONS, METHODS, both, function, linalg, method
 from .pairs import add, sub
 from .pairs import mul as times
 from .reductions import sum_ as total
@@ -177,7 +178,18 @@ def dot(input, tensor):
 
 
 @both
+def vdot(input, other):
+    return dot(input, other)
+
+
+@both
 def outer(input, vec2):
+    for x, name in ((input, "self"), (vec2, "vec2")):
+        if len(x.shape) != 1:
+            raise RuntimeError(
+                f"outer: Expected 1-D argument {name}, but got "
+                f"{len(x.shape)}-D"
+            )
     return times(unsqueeze(input, 1), vec2)
 
 
@@ -198,6 +210,20 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 @linalg
 def linalg_vecdot(x, y, *, dim=-1):
     return total(times(x, y), dim)
+
+
+@linalg
+def linalg_multi_dot(tensors):
+    return reduce(matmul, tensors)
+
+
+@linalg
+def linalg_matrix_power(A, n):
+    if n < 0:
+        A, n = linalg_inv(A), -n
+    return reduce(
+        matmul, [A] * n, FUNCTIONS["eye"](A.shape[-1], dtype=A.dtype)
+    )
 
 
 # Einsum
@@ -381,8 +407,48 @@ def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     return rounded(values, [*batch, n, m], A.dtype)
 
 
+@linalg
+def linalg_solve(A, B):
+    """Eliminate as Gauss does, with the largest element as the pivot."""
+    if len(A.shape) != 2 or not 1 <= len(B.shape) <= 2:
+        raise not_here("torch.linalg.solve of batches")
+    n, shape = A.shape[0], B.shape
+    right = elements(B)
+    width = len(right) // n
+    table = [
+        elements(A)[i * n : (i + 1) * n] + right[i * width : (i + 1) * width]
+        for i in range(n)
+    ]
+    for i in range(n):
+        best = max(range(i, n), key=lambda r: abs(table[r][i]))
+        table[i], table[best] = table[best], table[i]
+        if not table[i][i]:
+            raise RuntimeError(
+                "torch.linalg.solve: The solver failed because the input "
+                "matrix is singular."
+            )
+        top = [x / table[i][i] for x in table[i]]
+        table = [
+            top
+            if r == i
+            else [x - row[i] * y for x, y in zip(row, top, strict=True)]
+            for r, row in enumerate(table)
+        ]
+    return rounded([x for row in table for x in row[n:]], shape, A.dtype)
+
+
+@linalg
+def linalg_inv(A):
+    return linalg_solve(A, FUNCTIONS["eye"](A.shape[-1], dtype=A.dtype))
+
+
+@both
+def dist(input, other, p=2):
+    return METHODS["norm"](sub(input, other), p)
+
+
 @function
-def cdist(x1, x2, p=2.0):
+def cdist(x1, x2, p=2.0, compute_mode=None):
     apart = sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
     return METHODS["norm"](apart, p, -1)
 

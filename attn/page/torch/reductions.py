@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, groupby
 from operator import mul
 from typing import Any
 
@@ -150,6 +150,20 @@ _spread("var", float)
 _spread("std", lambda x: math.sqrt(x) if x == x and x != inf else x)
 
 
+@both
+def cov(input, *, correction=1):
+    x = reshape(input, (1, -1)) if len(input.shape) < 2 else input
+    n = x.shape[1]
+    apart = [[v - sum(row) / n for v in row] for row in rows(x, [1])]
+    values = [
+        sum(map(mul, a, b)) / max(n - correction, 0)
+        for a in apart
+        for b in apart
+    ]
+    shape = [len(apart)] * 2 if len(input.shape) == 2 else []
+    return rounded(values, shape, input.dtype)
+
+
 @function
 def var_mean(
     input, dim=None, unbiased=True, keepdim=False, *, correction=None
@@ -282,8 +296,15 @@ def order_of(row: list[Any], descending: bool) -> list[int]:
 
 _sorted = namedtuple("_sorted", "values indices")
 _sorted.__name__ = "torch.return_types.sort"
+_median = namedtuple("_median", "values indices")
+_median.__name__ = "torch.return_types.median"
 _top = namedtuple("_top", "values indices")
 _top.__name__ = "torch.return_types.topk"
+
+
+def _last_first(row: list[Any], descending: bool) -> list[int]:
+    n = len(row)
+    return [n - 1 - i for i in order_of(row[::-1], descending)]
 
 
 @both
@@ -305,28 +326,63 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     d = axis(dim, len(input.shape))
     if not 0 <= k <= (input.shape[d] if input.shape else 1):
         raise RuntimeError("selected index k out of range")
-    values, indices = sort(input, dim, largest)
+    # Of equal elements PyTorch takes any, most often the last.
+    f = lambda row: _last_first(row, largest)  # noqa: E731
+    indices = along(input, dim, f, int64)
+    values = METHODS["gather"](input, dim, indices) if input.shape else input
     if not input.shape:
-        return _top(values, indices)
+        return _top(METHODS["clone"](values), indices)
     return _top(*(take(x, d, range(k)) for x in (values, indices)))
 
 
-@function
 def unique(input, sorted=True, return_inverse=False, return_counts=False):
     values = elements(input)
     ordered = (values[i] for i in order_of(values, False))
     found = list(dict.fromkeys(ordered))
-    results = [new(found, [len(found)], input.dtype)]
-    if return_inverse:
-        at = {x: i for i, x in enumerate(found)}
-        results.append(new([at[x] for x in values], input.shape, int64))
-    if return_counts:
-        counts = [values.count(x) for x in found]
+    places = {x: i for i, x in enumerate(found)}
+    inverse = [places[x] for x in values]
+    counts = [values.count(x) for x in found]
+    return _found(input, found, inverse, counts, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False):
+    groups = [(x, len(list(same))) for x, same in groupby(elements(input))]
+    counts = [n for _, n in groups]
+    inverse = [i for i, n in enumerate(counts) for _ in range(n)]
+    found = [x for x, _ in groups]
+    return _found(input, found, inverse, counts, return_inverse, return_counts)
+
+
+both(unique)
+both(unique_consecutive)
+
+
+def _found(
+    x: Tensor,
+    found: list[Any],
+    inverse: list[int],
+    counts: list[int],
+    with_inverse: bool,
+    with_counts: bool,
+) -> Any:
+    results = [new(found, [len(found)], x.dtype)]
+    if with_inverse:
+        results.append(new(inverse, x.shape, int64))
+    if with_counts:
         results.append(new(counts, [len(found)], int64))
     return results[0] if len(results) == 1 else tuple(results)
 
 
-METHODS["unique"] = unique
+@both
+def median(input, dim=None, keepdim=False):
+    if dim is None:
+        row = elements(input)
+        at = order_of(row, False)[(len(row) - 1) // 2]
+        return new([row[at]], (), input.dtype)
+    d = axis(dim, len(input.shape))
+    middle = (input.shape[d] - 1) // 2
+    pair = (take(x, d, [middle]) for x in sort(input, d))
+    return _median(*(x if keepdim else METHODS["squeeze"](x, d) for x in pair))
 
 
 # Along an axis

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .dtypes import promote_types
+from .dtypes import bool_, promote_types
 from .names import FUNCTIONS, METHODS, both, function, method
 from .tensor import (
     Size,
@@ -194,7 +194,6 @@ def t(input):
     return permuted(input, range(len(input.shape))[::-1])
 
 
-@both
 def movedim(input, source, destination):
     n = len(input.shape)
     source, destination = axes(source, n), axes(destination, n)
@@ -202,6 +201,9 @@ def movedim(input, source, destination):
     for to, d in sorted(zip(destination, source, strict=True)):
         order.insert(to, d)
     return permuted(input, order)
+
+
+both(movedim, "moveaxis")
 
 
 @both
@@ -250,7 +252,7 @@ def expand_as(input, other):
 
 
 @both
-def broadcast_to(input, size):
+def broadcast_to(input, *size):
     return expand(input, *size)
 
 
@@ -561,9 +563,24 @@ def roll(input, shifts, dims=None):
 
 
 @both
-def diff(input, n=1, dim=-1):
+def diff(input, n=1, dim=-1, prepend=None, append=None):
+    given = (prepend, input, append)
+    input = cat([x for x in given if x is not None], dim)
     for _ in range(n):
-        length = input.shape[axis(dim, len(input.shape))]
-        a, b = (narrow(input, dim, i, max(length - 1, 0)) for i in (1, 0))
-        input = METHODS["sub"](a, b)
+        length = max(input.shape[axis(dim, len(input.shape))] - 1, 0)
+        a, b = (narrow(input, dim, i if length else 0, length) for i in (1, 0))
+        input = METHODS["sub" if a.dtype is not bool_ else "ne"](a, b)
     return input
+
+
+@both
+def rot90(input, k=1, dims=(0, 1)):
+    for _ in range(k % 4):
+        input = flip(transpose(input, *dims), dims[0])
+    return input
+
+
+@function
+def atleast_2d(*tensors):
+    made = [reshape(x, (1, -1)) if len(x.shape) < 2 else x for x in tensors]
+    return made[0] if len(made) == 1 else tuple(made)
