@@ -282,6 +282,8 @@ x.clamp_(0, 1)
 x.clip_(min=0)
 x.masked_fill_(m, f)
 x.masked_fill_(b, 0)
+y.expand(x.shape).masked_fill_(m, 3)
+y.masked_fill_(m, 0)
 n.masked_fill_(m, 2)
 x.nan_to_num_()
 v.lerp_(w, 0.5)
@@ -367,6 +369,9 @@ torch.finfo(n.dtype)
 torch.iinfo(torch.int32).max
 torch.iinfo(torch.uint8).min
 torch.iinfo(torch.int8).bits
+torch.finfo(torch.float8_e4m3fn).bits, torch.float8_e5m2.itemsize
+torch.zeros(2, dtype=torch.float8_e4m3fn).element_size()
+n.to(torch.int16)
 torch.get_default_dtype()
 # numbers and lists
 t.item()
@@ -430,6 +435,14 @@ x.H
 x.adjoint()
 x.real
 x.is_leaf
+x.grad_fn
+x.is_cuda, x.is_meta, x.is_nested, x.is_quantized, x.is_sparse
+x.untyped_storage().nbytes() // x.element_size() >= x.numel()
+x.data_ptr() == x.view(x.shape).data_ptr(), x.data_ptr() == u.data_ptr()
+x.untyped_storage().data_ptr() == x[..., 0].untyped_storage().data_ptr()
+x.clone().set_(x.untyped_storage(), x.storage_offset(), x.shape, x.stride())
+x.set_(x.untyped_storage().clone(), x.storage_offset(), x.shape, x.stride())
+str(x.layout)
 x.requires_grad
 x.grad
 x.requires_grad_(False)
@@ -445,6 +458,8 @@ x.reshape(-1)
 torch.reshape(x, (-1, 1))
 x.reshape(-1, x.shape[-1])
 x.reshape(5, 5)
+x.reshape(0, -1)
+torch.zeros(0, 2).reshape(0, -1)
 x.reshape_as(u)
 x.mT.reshape(-1)
 x.mT.view(-1)
@@ -593,6 +608,7 @@ x[[0, 0]]
 x[:, [0]]
 x[torch.tensor([0, -1])]
 x[torch.tensor([9])]
+x[:, torch.tensor([9])]
 x[..., i[..., 0] * 0]
 x[torch.tensor([[0], [0]]), torch.tensor([0, 0])]
 x[torch.tensor([0, 0]), :, torch.tensor([0, 0])]
@@ -1044,6 +1060,7 @@ torch.eye(3)
 torch.eye(2, 3)
 torch.eye(2, dtype=torch.bool)
 torch.rand(2, 3).shape
+[torch.manual_seed(0)][:0]
 torch.rand_like(x).shape
 torch.randn(2).dtype
 torch.randn_like(x).dtype
@@ -1059,6 +1076,12 @@ torch.view_as_complex(torch.arange(6.0).view(3, 2)).abs()
 torch.view_as_complex(torch.arange(6.0).view(3, 2)).imag
 torch.view_as_complex(torch.arange(6.0).view(3, 2)).real
 torch.view_as_complex(torch.arange(6.0))
+torch.view_as_complex(torch.arange(6).view(3, 2).bfloat16())
+torch.exp(1j * torch.arange(3.0))
+(1j * torch.arange(3.0)).exp().real
+torch.ones(2).cfloat().dtype
+torch.ones(2).cdouble()
+torch.complex64.is_complex, torch.complex128.itemsize
 torch.is_grad_enabled() and False
 torch.pi + torch.e
 # vmap
@@ -1136,6 +1159,18 @@ loaded(nn.LayerNorm(3))(torch.arange(6.0).view(2, 3))
 loaded(nn.RMSNorm(3))(torch.arange(6.0).view(2, 3))
 loaded(nn.Embedding(3, 2))(torch.tensor([2, 0]))
 nn.Identity()(x)
+len(list(nn.Sequential(nn.Linear(1, 2), nn.ReLU()).modules()))
+len(list(nn.Sequential(nn.Linear(1, 2), nn.ReLU()).children()))
+[name for name, _ in nn.Sequential(nn.Linear(1, 2)).named_modules()]
+[p.shape for p in nn.Linear(3, 2).parameters()]
+[name for name, _ in nn.Linear(1, 2).named_buffers()]
+list(nn.Linear(1, 2).buffers())
+nn.Linear(1, 2).requires_grad_(False).weight.requires_grad
+nn.Module().register_buffer('table', x)
+nn.Module().register_parameter('weight', None)
+nn.Module().add_module('first', nn.Identity())
+nn.Linear(1, 2).wieght
+nn.Linear(1, 2).eval().training
 nn.Softmax(-1)(x)
 nn.Tanh()(x)
 nn.Sigmoid()(x)

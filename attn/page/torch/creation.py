@@ -298,6 +298,12 @@ def polar(abs, angle):
 
 @function
 def view_as_complex(input):
+    """Return a copy, where PyTorch returns a view."""
+    if input.dtype.name not in ("float32", "float64"):
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double "
+            f"tensors, but got a tensor of scalar type: {input.dtype.label}"
+        )
     if input.shape[-1:] != (2,):
         raise RuntimeError("Tensor must have a last dimension of size 2")
     return complex_(*METHODS["unbind"](input, -1))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
-from .dtypes import BOOL, FLOAT, INT, REAL, bool_, dtype, finfo, float32
+from .dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    REAL,
+    bool_,
+    dtype,
+    finfo,
+    float32,
+)
 from .names import both
 from .tensor import Tensor, elements, rounded
 
@@ -103,7 +114,8 @@ def elementwise(
     """
 
     def compute(input):
-        values = apply(f, elements(input))
+        g = getattr(cmath, name, f) if input.dtype.kind == COMPLEX else f
+        values = apply(g, elements(input))
         return rounded(values, input.shape, result(input.dtype))
 
     compute.__name__ = name

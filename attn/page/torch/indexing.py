@@ -167,11 +167,11 @@ def _places(x: Tensor, advanced: dict[int, Tensor]) -> tuple[Size, list[int]]:
             f"together with shapes {shapes}"
         ) from None
     offsets = [0] * math.prod(common)
-    for d, k in advanced.items():
+    for at, (d, k) in enumerate(advanced.items()):
         n, step = x.shape[d], x._strides[d]
         index = elements(expand_to(k, common))
         offsets = [
-            a + _wrap(i, n, d) * step
+            a + _wrap(i, n, at) * step
             for a, i in zip(offsets, index, strict=True)
         ]
     dims = list(advanced)

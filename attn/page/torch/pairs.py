@@ -232,6 +232,8 @@ both(div, "divide")
 def pow_(self, exponent):
     common = result_type(self, exponent)
     if common.kind >= FLOAT:
+        if is_number(self):
+            (self,) = common.round([self])
         values, shape = pair(_power, self, exponent, common)
         return rounded(values, shape, common)
     if not isinstance(exponent, Tensor) and exponent < 0:

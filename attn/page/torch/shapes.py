@@ -41,13 +41,13 @@ def _completed(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
             raise RuntimeError(f"invalid shape dimension {n}")
     if -1 in shape:
         rest = -math.prod(shape)
-        if not rest:
+        if not rest and not size:
             raise RuntimeError(
                 f"cannot reshape tensor of {size} elements into shape "
                 f"{list(shape)} because the unspecified dimension size -1 "
                 "can be any value and is ambiguous"
             )
-        if size % rest:
+        if not rest or size % rest:
             raise RuntimeError(said)
         shape = tuple(size // rest if n == -1 else n for n in shape)
     if math.prod(shape) != size:
