@@ -70,7 +70,7 @@ class Encoder:
                 row[name] = self._state(value)
             elif name == "before" and value:
                 row[name] = [self.case(y) for y in value]
-            elif name in ("args", "kwargs", "init") and value:
+            elif name in ("args", "kwargs", "init") and value is not None:
                 row[name] = self.value(value)
             elif name not in ("state", "before") and value != usual[name]:
                 row[name] = value

@@ -130,7 +130,7 @@ def _outcomes(
 ) -> list[Outcome]:
     """Run the cases in order; stop where no other can say more."""
     exercise, outcomes = oracle.exercise, []
-    for i, case in enumerate(oracle.cases):
+    for case in oracle.cases:
         outcome = run(
             program,
             answer,
@@ -138,7 +138,6 @@ def _outcomes(
             forbids=exercise.forbids,
             names=exercise.input_names(case),
             use=exercise.use,
-            grads=oracle.flowing(i),
         )
         outcomes.append(outcome)
         stops = OutOfTime | NotImplementedError | Forbidden

@@ -15,8 +15,9 @@ import gzip
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,18 @@ from attn.exercises import sources
 from attn.exercises.case import Case
 from attn.exercises.draw import Draw
 from attn.exercises.given import words
+from attn.exercises.mistakes import Mistake
 from attn.exercises.place import place
 from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.checks.compare import max_abs
 from attn.grading.checks.evidence import agree
 from attn.grading.checks.failures import one_thread
-from attn.grading.checks.inputs import input_size, leaves
+from attn.grading.checks.inputs import (
+    input_size,
+    leaves,
+    map_tensors,
+    named_tensors,
+)
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.problems import failure
@@ -43,9 +50,9 @@ from attn.page.running import Program, run
 
 FOLDER = "book/page/data"
 MOST_BYTES = 60_000  # of an exercise
-_LARGEST = 400  # elements of a case's inputs
-_ENOUGH = 2500  # elements of all inputs: what a file has room for
-_DIGITS = 6  # of what a mistake gives
+_LARGEST = 2500  # elements of a case's inputs
+_ENOUGH = 9000  # elements in all: what a file has room for
+_DIGITS = 6  # of a result: float32 forgives as much
 _IMPORTS = """\
 import math
 from collections.abc import Callable, Iterable
@@ -81,7 +88,7 @@ class Record:
             i for i, _ in enumerate(self.oracle.cases) if self._fits(i)
         ]
         self.given = given(exercise)
-        self.solution = self._outcomes(sources.solution(exercise.id), True)
+        self.solution = self._outcomes(sources.solution(exercise.id))
         wrong = [i for i, x in self.solution.items() if self._is_wrong(i, x)]
         if wrong:
             when = self.oracle.cases[wrong[0]].condition
@@ -102,9 +109,7 @@ class Record:
         drawn = case.shares or case.largest_over is not None
         return not (right.random_used or drawn or case.once or many > _LARGEST)
 
-    def _outcomes(
-        self, source: str, is_right: bool = False
-    ) -> dict[int, Outcome]:
+    def _outcomes(self, source: str) -> dict[int, Outcome]:
         """Run an answer on the cases, up to one that ends the check."""
         names: dict[str, Any] = {}
         exec(self.given, names)
@@ -112,7 +117,7 @@ class Record:
         program.run()
         exercise, outcomes = self.exercise, {}
         for i in self.cases:
-            case, right = self.oracle.cases[i], self.oracle.expected(i)
+            case = self.oracle.cases[i]
             outcomes[i] = run(
                 program,
                 program.names[exercise.name],
@@ -120,70 +125,63 @@ class Record:
                 forbids=exercise.forbids,
                 names=exercise.input_names(case),
                 use=exercise.use,
-                grads=right.grads if is_right else self.flowing(i),
             )
         return outcomes
-
-    def flowing(self, i: int) -> dict[str, Tensor | None]:
-        """Return the right gradients; None where the solution has none."""
-        grads = dict[str, Tensor | None](self.oracle.expected(i).grads)
-        return grads | dict.fromkeys(self.blocked(i))
-
-    def blocked(self, i: int) -> list[str]:
-        """Return the inputs to which no gradient of the solution flows."""
-        grads = self.oracle.expected(i).grads
-        own = self.solution[i].grads
-        return [n for n, x in grads.items() if x.any() and not own[n].any()]
 
     def _is_wrong(self, i: int, outcome: Outcome) -> bool:
         return failure(self.oracle, i, outcome) is not None
 
-    def chosen(self) -> tuple[list[int], list[str]]:
-        """Return the cases to store, and the mistakes that none catches."""
+    def chosen(self) -> list[int]:
+        """Return the cases to store.
+
+        Raises:
+            CannotStore: a mistake is right in all cases of a page.
+        """
         oracle, every = self.oracle, self.cases
-        sizes = {
-            i: sum(map(input_size, (*oracle.cases[i].before, oracle.cases[i])))
-            for i in every
-        }
-        cheap = sorted(every, key=lambda i: (sizes[i], i))
-        chosen: list[int] = []
-        for when in dict.fromkeys(oracle.cases[i].condition for i in every):
-            chosen.append(
-                next(i for i in cheap if oracle.cases[i].condition == when)
-            )
         wrong = {
             x: {i for i in every if self._is_wrong(i, own[i])}
             for x, own in self.mistakes.items()
         }
-        unseen = [x.label for x, cases in wrong.items() if not cases]
+        if unseen := [x.label for x, cases in wrong.items() if not cases]:
+            raise CannotStore(f"no case of a page catches {'; '.join(unseen)}")
+        costs = {}
+        for i in every:
+            case, right = oracle.cases[i], oracle.expected(i)
+            kinds = sum(i in cases for cases in wrong.values())
+            given = sum(map(input_size, (*case.before, case)))
+            results = sum(x.numel() for x in _tensors(right))
+            costs[i] = given + results * (1 + kinds)
+        cheap = sorted(every, key=lambda i: (costs[i], i))
+        chosen: list[int] = []
+
+        def take(fitting: Callable[[int], bool]) -> None:
+            if not any(map(fitting, chosen)):
+                chosen.extend([i for i in cheap if fitting(i)][:1])
+
+        for when in dict.fromkeys(oracle.cases[i].condition for i in every):
+            take(lambda i, when=when: oracle.cases[i].condition == when)
         for cases in wrong.values():
-            if cases and not cases & {*chosen}:
-                chosen.append(next(i for i in cheap if i in cases))
+            take(cases.__contains__)
         for x, y in combinations(self.mistakes, 2):
-            if x.name == y.name:
-                continue
-            one, two = self.mistakes[x], self.mistakes[y]
-
-            def differ(i: int, one: Any = one, two: Any = two) -> bool:
-                return not agree(
-                    one[i], two[i], oracle.cases[i], oracle.rtol(i)
-                )
-
-            if not any(map(differ, chosen)):
-                chosen += [i for i in cheap if differ(i)][:1]
-        room = _ENOUGH - sum(sizes[i] for i in chosen)
+            if x.name != y.name:
+                take(partial(self._differ, x, y))
+        room = _ENOUGH - sum(costs[i] for i in chosen)
         for i in cheap:
-            if i not in chosen and sizes[i] <= room:
+            if i not in chosen and costs[i] <= room:
                 chosen.append(i)
-                room -= sizes[i]
-        return sorted(chosen), unseen
+                room -= costs[i]
+        return sorted(chosen)
+
+    def _differ(self, x: Mistake, y: Mistake, i: int) -> bool:
+        """Return whether a case tells two mistakes apart."""
+        one, two = self.mistakes[x][i], self.mistakes[y][i]
+        case, rtol = self.oracle.cases[i], self.oracle.rtol(i)
+        return not agree(one, two, case, rtol)
 
     def data(self) -> dict[str, Any]:
         """Return what is stored."""
         exercise, oracle, encoder = self.exercise, self.oracle, Encoder()
-        chosen, unseen = self.chosen()
-        if unseen:
-            raise CannotStore(f"no case of a page catches {'; '.join(unseen)}")
+        chosen = self.chosen()
         rows = [self._row(encoder, i) for i in chosen]
         outcomes: list[Any] = []
         at: dict[str, int] = {}
@@ -195,7 +193,7 @@ class Record:
                     own[i], oracle.expected(i), oracle.cases[i], oracle.rtol(i)
                 ):
                     continue
-                row = encoder.outcome(own[i], _DIGITS)
+                row = encoder.outcome(self._snapped(own[i], i), _DIGITS)
                 key = json.dumps(row)
                 if key not in at:
                     at[key] = len(outcomes)
@@ -227,21 +225,35 @@ class Record:
             found["use_name"] = exercise.use.__name__
         return json.loads(json.dumps(found))
 
+    def _snapped(self, outcome: Outcome, i: int) -> Outcome:
+        """Return an outcome with the right elements where it is right.
+
+        They are written alike then, and take no room.
+        """
+        right = dict(named_tensors(self.oracle.expected_fp64(i).output))
+
+        def snap(name: str, x: Tensor) -> Tensor:
+            y = right.get(name)
+            if y is None or y.shape != x.shape or not x.is_floating_point():
+                return x
+            near = (x.double() - y).abs() <= 2e-6 * max_abs(y)
+            return torch.where(near, y, x.double()).to(x.dtype)
+
+        return replace(outcome, output=_mapped(snap, outcome.output))
+
     def _row(self, encoder: Encoder, i: int) -> dict[str, Any]:
         """Return a case, its right outcome, and what is forgiven."""
         oracle, case = self.oracle, self.oracle.cases[i]
         expected, exact = oracle.expected(i), oracle.expected_fp64(i)
         kinds = [x.dtype for x in _tensors(expected)]
         floats = [x for x in kinds if x.is_floating_point]
-        digits = None if torch.float64 in floats else 9
+        digits = None if torch.float64 in floats else _DIGITS
         row: dict[str, Any] = {"case": encoder.case(case)}
         row["right"] = encoder.outcome(_only(exact), digits)
         row["dtypes"] = [str(x).removeprefix("torch.") for x in kinds]
         row["moved"], is_rounded = self._moved(i)
         if is_rounded:
             row["rounded"] = encoder.outcome(_only(expected), None)
-        if blocked := self.blocked(i):
-            row["blocked"] = blocked
         if (rtol := oracle.rtol(i)) > 1e-5:
             row["rtol"] = float(f"{rtol:.2g}")
         return row
@@ -279,6 +291,12 @@ class Record:
 def _unmeasured(case: Case) -> Case:
     before = tuple(map(_unmeasured, case.before))
     return replace(case, max_live=None, max_kept=None, before=before)
+
+
+def _mapped(function: Callable[[str, Tensor], Tensor], tree: Any) -> Any:
+    """Apply a function to the paths of tensors, and to the tensors."""
+    names = iter([name for name, _ in named_tensors(tree)])
+    return map_tensors(lambda x: function(next(names), x), tree)
 
 
 def _only(outcome: Outcome) -> Outcome:

@@ -40,9 +40,8 @@ from attn.grading.checks.outcome import (
     refused_call,
 )
 from attn.grading.checks.result import (
-    CUT_OFF,
-    NoGradient,
     copied,
+    gradients,
     plain,
     same_tensors,
 )
@@ -167,7 +166,6 @@ def run(
     forbids: tuple[str, ...] = (),
     names: Sequence[str] = (),
     use: Callable[..., Any] | None = None,
-    grads: Mapping[str, Tensor | None] | None = None,
     fill_empty: bool = False,
 ) -> Outcome:
     """Call an answer on a private copy of a case, as ``check`` does.
@@ -179,9 +177,6 @@ def run(
         forbids: what it may not call.
         names: of the positional inputs.
         use: uses the answer on the inputs.
-        grads: the right gradients by the paths of their inputs; None where
-            none may flow. An answer through which one flows has the right
-            one: on a page it is not computed.
         fill_empty: let memory that is only allocated hold a number, not NaN.
     """
     outcome, inputs = Outcome(), Inputs(case, names)
@@ -207,10 +202,10 @@ def run(
             drawn = {"PyTorch"} if calls.random else set()
             drawn |= {"Python"} if python() != before else set()
             outcome.random_used = frozenset(drawn)  # type: ignore[arg-type]
-            if grads:
+            if case.grad:
                 own = parameters(callee.call) if case.init is not None else {}
                 leaves = {**inputs.tensors, **own}
-                outcome.grads = _flowing(output, leaves, grads)
+                outcome.grads = gradients(output, leaves)
     except BaseException as error:
         if isinstance(error, NotImplementedError) and str(error):
             again = RuntimeError(str(error))
@@ -266,42 +261,6 @@ class _Calls:
                     )
                     raise Forbidden(says, "read_as_number")
                 raise Forbidden(refused_call(name, group))
-
-
-def _flowing(
-    output: Any,
-    leaves: Mapping[str, Tensor],
-    grads: Mapping[str, Tensor | None],
-) -> dict[str, Tensor]:
-    """Return the right gradient of each input that a result depends on.
-
-    Raises:
-        NoGradient: it depends on none of them.
-    """
-    results = [x for _, x in named_tensors(output)]
-    reached = {n: _reaches(leaves[n], results) for n in grads}
-    if not any(reached.values()) and any(x.any() for x in results):
-        raise NoGradient(CUT_OFF)
-    found = {}
-    for name, is_reached in reached.items():
-        right, zeros = grads[name], torch.zeros_like(leaves[name])
-        right = torch.ones_like(zeros) if right is None else right
-        found[name] = right if is_reached else zeros
-    return found
-
-
-def _reaches(leaf: Tensor, results: list[Tensor]) -> bool:
-    """Return whether a gradient flows from one of the results to a leaf."""
-    if reaching := getattr(torch, "reaching", None):
-        return any(id(leaf) in reaching(x) for x in results)
-    results = [x for x in results if x.requires_grad]
-    if not results or not leaf.requires_grad:
-        return False
-    total = sum(x.sum() for x in results)
-    (grad,) = torch.autograd.grad(
-        total, leaf, allow_unused=True, retain_graph=True
-    )
-    return grad is not None
 
 
 def learners_line(

@@ -96,12 +96,6 @@ class StoredOracle:
         """Return the relative tolerance between two answers of one mistake."""
         return self._rows[i].get("rtol", 1e-5)
 
-    def flowing(self, i: int) -> dict[str, Tensor | None]:
-        """Return the right gradients; None of what is reached by none."""
-        blocked = self._rows[i].get("blocked", ())
-        grads: dict[str, Any] = dict(self.expected(i).grads)
-        return grads | dict.fromkeys(blocked)
-
     def _expected(self, i: int) -> Outcome:
         """Return the reference's outcome, in the case's dtype."""
         row = self._rows[i]
