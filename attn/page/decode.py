@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
+from attn.exercises.literal import dtype_name
 from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.result import Foreign, NoGradient
@@ -30,11 +32,15 @@ class Decoder:
         tensors: ``[dtype, shape, elements]`` of each, and its strides where
             it is a view.
         states: the weights of modules, which cases share.
+
+    Attributes:
+        answered: the result of the answer that a mistake is compared with.
     """
 
     def __init__(self, tensors: list[Any], states: list[Any]) -> None:
         self._tensors, self._states = tensors, states
         self._made: dict[Any, Any] = {}
+        self.answered: Any = None
 
     def value(self, x: Any) -> Any:
         """Return a value; a tensor that occurs twice is one object."""
@@ -48,6 +54,8 @@ class Decoder:
                 if of not in self._made:
                     self._made[of] = _tensor(*self._tensors[of])
                 return self._made[of]
+            case "sample":
+                return self._sample(*of)
             case "tuple":
                 return tuple(map(self.value, of))
             case "dict":
@@ -62,6 +70,20 @@ class Decoder:
                 return Foreign(*of)
         raise ValueError(f"a value must be of a known kind; got {kind!r}")
 
+    def _sample(
+        self, path: str, dtype: str, shape: list[int], at: list[int], of: Any
+    ) -> Tensor:
+        """Return an answer's own tensor with what a mistake gives in places.
+
+        Of a large result no more is stored.
+        """
+        own = dict(named_tensors(self.answered)).get(path)
+        if own is None or [*own.shape] != shape or dtype_name(own) != dtype:
+            return torch.zeros(shape, dtype=getattr(torch, dtype))
+        mixed = own.detach().flatten().clone()
+        mixed[torch.tensor(at)] = _tensor(dtype, [len(at)], of)
+        return mixed.reshape(shape)
+
     def case(self, x: Mapping[str, Any]) -> Case:
         """Return a case."""
         fields = dict(x)
@@ -73,8 +95,8 @@ class Decoder:
             if at not in self._made:
                 self._made[at] = self.value(self._states[fields["state"]])
             fields["state"] = self._made[at]
-        for name in ("initial", "one_tensor"):
-            if name in fields:
+        for name in ("initial", "one_tensor", "grad"):
+            if isinstance(fields.get(name), list):
                 fields[name] = tuple(fields[name])
         fields["before"] = tuple(map(self.case, fields.get("before", ())))
         return Case(fields.pop("when"), **fields)

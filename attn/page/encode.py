@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,9 +13,12 @@ from torch import Tensor
 
 from attn.exercises.case import Case
 from attn.exercises.literal import dtype_name
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.result import Foreign
+
+SAMPLE = 16  # elements that are stored of a mistake's result
 
 
 class CannotStore(ValueError):
@@ -37,6 +41,9 @@ class Encoder:
             x: the value.
             digits: significant ones of floats; None for all.
         """
+        if isinstance(x, _Sample):
+            elements = _elements(x.elements, digits)
+            return {"sample": [*x.about, x.places, elements]}
         if isinstance(x, Tensor):
             return {"tensor": self._tensor(x, digits)}
         if isinstance(x, float):
@@ -99,6 +106,27 @@ class Encoder:
             row["repeats"] = True
         return row
 
+    def mistaken(
+        self, x: Outcome, right: Outcome, digits: int
+    ) -> dict[str, Any]:
+        """Return the outcome of a mistake: of large tensors, a sample."""
+        row = self.outcome(replace(x, output=None), digits)
+        tensors = dict(named_tensors(right.output))
+        names = iter([name for name, _ in named_tensors(x.output)])
+
+        def sampled(y: Any) -> Any:
+            if isinstance(y, tuple | list):
+                return type(y)([sampled(z) for z in y])
+            if isinstance(y, dict):
+                return {k: sampled(z) for k, z in y.items()}
+            if not isinstance(y, Tensor):
+                return y
+            return _Sample.of(next(names), y, tensors)
+
+        if x.output is not None:
+            row["output"] = self.value(sampled(x.output), digits)
+        return row
+
     def _state(self, state: Any) -> int:
         if id(state) not in self._state_at:
             self._state_at[id(state)] = len(self.states)
@@ -115,6 +143,28 @@ class Encoder:
             self._at[key] = len(self.tensors)
             self.tensors.append(row)
         return self._at[key]
+
+
+class _Sample(NamedTuple):
+    """Some elements of a tensor."""
+
+    about: list[Any]  # its path, dtype and shape
+    places: list[int]
+    elements: Tensor
+
+    @classmethod
+    def of(cls, path: str, x: Tensor, right: Mapping[str, Tensor]) -> Any:
+        """Return a sample of a large tensor, with some that are wrong."""
+        flat = x.detach().flatten()
+        n, other = len(flat), right.get(path)
+        if n <= 2 * SAMPLE:
+            return x
+        places = {*range(0, n, n // (SAMPLE - 6))}
+        if other is not None and other.shape == x.shape:
+            wrong = (flat != other.flatten()).nonzero()[:, 0].tolist()
+            places |= {*wrong[:4], *wrong[-2:]}
+        at = sorted(places)
+        return cls([path, dtype_name(x), [*x.shape]], at, flat[at])
 
 
 def _elements(x: Tensor, digits: int | None) -> str | list[Any]:

@@ -52,6 +52,7 @@ def check(data: dict[str, Any], source: str) -> Card:
             _, _, line = learners_line(outcome.error)  # type: ignore[arg-type]
             said = str(outcome.error)
             return _card("calm", "not on this page", said, line=line)
+    oracle.answered = outcomes
     wrong = failures(oracle, outcomes)  # type: ignore[arg-type]
     if not wrong:
         return _card("right", RIGHT, "", tried=data["tried"], printed=printed)

@@ -33,24 +33,22 @@ from attn.exercises.given import words
 from attn.exercises.mistakes import Mistake
 from attn.exercises.place import place
 from attn.exercises.spec import Exercise, chapter, find
-from attn.grading.checks.compare import max_abs
+from attn.grading.checks.compare import alike, max_abs
 from attn.grading.checks.evidence import agree
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.inputs import (
     input_size,
     leaves,
-    map_tensors,
-    named_tensors,
 )
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.problems import failure
-from attn.page.encode import CannotStore, Encoder, equal
+from attn.page.encode import SAMPLE, CannotStore, Encoder, equal
 from attn.page.running import Program, run
 
 FOLDER = "book/page/data"
 MOST_BYTES = 60_000  # of an exercise
-_LARGEST = 2500  # elements of a case's inputs
+_LARGEST, _MANY = 50_000, 5_000  # elements of a case's inputs
 _ENOUGH = 9000  # elements in all: what a file has room for
 _DIGITS = 6  # of a result: float32 forgives as much
 _IMPORTS = """\
@@ -64,12 +62,15 @@ from torch import Tensor, nn
 
 
 class _Coarse(Draw):
-    """Draw elements of three decimals, which are the same on every CPU."""
+    """Draw elements of three decimals, which are the same on every CPU.
+
+    Where there are thousands, of none: they take room.
+    """
 
     def randn(self, *shape: int) -> Tensor:
         """Draw elements of mean 0 and variance 1."""
         x = torch.randn(shape, generator=self, dtype=torch.float64)
-        return ((x * 1000).round() / 1000).float()
+        return x.round(decimals=3 if x.numel() < _MANY else 0).float()
 
 
 class Record:
@@ -94,7 +95,7 @@ class Record:
             when = self.oracle.cases[wrong[0]].condition
             raise CannotStore(f"the solution is wrong on a page when {when}")
         self.mistakes = {
-            x: self._outcomes(x.source) for x in exercise.mistakes
+            x: self._told(self._outcomes(x.source)) for x in exercise.mistakes
         }
 
     def _fits(self, i: int) -> bool:
@@ -128,6 +129,14 @@ class Record:
             )
         return outcomes
 
+    def _told(self, outcomes: dict[int, Outcome]) -> dict[int, Outcome]:
+        """Return outcomes without the gradients of results that are wrong."""
+        right = {i: self.oracle.expected(i).output for i in outcomes}
+        return {
+            i: x if alike(x.output, right[i]) else replace(x, grads={})
+            for i, x in outcomes.items()
+        }
+
     def _is_wrong(self, i: int, outcome: Outcome) -> bool:
         return failure(self.oracle, i, outcome) is not None
 
@@ -150,7 +159,7 @@ class Record:
             kinds = sum(i in cases for cases in wrong.values())
             given = sum(map(input_size, (*case.before, case)))
             results = sum(x.numel() for x in _tensors(right))
-            costs[i] = given + results * (1 + kinds)
+            costs[i] = given + results + kinds * min(results, SAMPLE)
         cheap = sorted(every, key=lambda i: (costs[i], i))
         chosen: list[int] = []
 
@@ -158,7 +167,8 @@ class Record:
             if not any(map(fitting, chosen)):
                 chosen.extend([i for i in cheap if fitting(i)][:1])
 
-        for when in dict.fromkeys(oracle.cases[i].condition for i in every):
+        usual = [i for i in every if costs[i] < _MANY]
+        for when in dict.fromkeys(oracle.cases[i].condition for i in usual):
             take(lambda i, when=when: oracle.cases[i].condition == when)
         for cases in wrong.values():
             take(cases.__contains__)
@@ -193,7 +203,7 @@ class Record:
                     own[i], oracle.expected(i), oracle.cases[i], oracle.rtol(i)
                 ):
                     continue
-                row = encoder.outcome(self._snapped(own[i], i), _DIGITS)
+                row = encoder.mistaken(own[i], oracle.expected(i), _DIGITS)
                 key = json.dumps(row)
                 if key not in at:
                     at[key] = len(outcomes)
@@ -224,22 +234,6 @@ class Record:
             found["use"] = f"from __future__ import annotations\n{text}"
             found["use_name"] = exercise.use.__name__
         return json.loads(json.dumps(found))
-
-    def _snapped(self, outcome: Outcome, i: int) -> Outcome:
-        """Return an outcome with the right elements where it is right.
-
-        They are written alike then, and take no room.
-        """
-        right = dict(named_tensors(self.oracle.expected_fp64(i).output))
-
-        def snap(name: str, x: Tensor) -> Tensor:
-            y = right.get(name)
-            if y is None or y.shape != x.shape or not x.is_floating_point():
-                return x
-            near = (x.double() - y).abs() <= 2e-6 * max_abs(y)
-            return torch.where(near, y, x.double()).to(x.dtype)
-
-        return replace(outcome, output=_mapped(snap, outcome.output))
 
     def _row(self, encoder: Encoder, i: int) -> dict[str, Any]:
         """Return a case, its right outcome, and what is forgiven."""
@@ -291,12 +285,6 @@ class Record:
 def _unmeasured(case: Case) -> Case:
     before = tuple(map(_unmeasured, case.before))
     return replace(case, max_live=None, max_kept=None, before=before)
-
-
-def _mapped(function: Callable[[str, Tensor], Tensor], tree: Any) -> Any:
-    """Apply a function to the paths of tensors, and to the tensors."""
-    names = iter([name for name, _ in named_tensors(tree)])
-    return map_tensors(lambda x: function(next(names), x), tree)
 
 
 def _only(outcome: Outcome) -> Outcome:

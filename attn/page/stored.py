@@ -76,9 +76,15 @@ class StoredExercise(Signature):
 
 @dataclass
 class StoredOracle:
-    """The recorded cases, the right outcomes, and those of mistakes."""
+    """The recorded cases, the right outcomes, and those of mistakes.
+
+    Args:
+        data: what was recorded.
+        answered: the outcomes of the answer that is judged.
+    """
 
     data: dict[str, Any]
+    answered: list[Outcome] = field(default_factory=list)
     kept: dict[Any, Any] = field(default_factory=dict)
     tosses_coins = False
 
@@ -90,7 +96,6 @@ class StoredOracle:
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
         self.perturbed_fp64 = cache(self._perturbed_fp64)
-        self.mistaken = cache(self._mistaken)
 
     def rtol(self, i: int) -> float:
         """Return the relative tolerance between two answers of one mistake."""
@@ -138,8 +143,9 @@ class StoredOracle:
         output = move(exact.output)
         return Outcome(output, {n: move(x) for n, x in exact.grads.items()})
 
-    def _mistaken(self, mistake: StoredMistake, i: int) -> Outcome:
+    def mistaken(self, mistake: StoredMistake, i: int) -> Outcome:
         """Return what a mistake gives in a case."""
         if (at := mistake.outcomes.get(str(i))) is None:
             return self.expected(i)
+        self._decoder.answered = self.answered[i].output
         return self._decoder.outcome(self.data["outcomes"][at])
