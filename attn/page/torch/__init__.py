@@ -1,0 +1,78 @@
+"""Stand in for PyTorch where there is none: on the book's page.
+
+Pure Python: a tensor is a list, a shape, strides and a start. Elements are
+rounded to the dtype that they claim, views share their list, errors are
+worded as PyTorch's are. A function has PyTorch's name, arguments and meaning:
+PyTorch's documentation is its own. What is missing says so, ``NotOnThisPage``.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import ContextDecorator
+from typing import Any
+
+# Each registers the functions that it defines; operators take them up.
+from . import creation, products, reductions  # noqa: I001
+from . import conversion, indexing, operators, pairs
+from .creation import filling
+from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
+from .errors import NotOnThisPage, lookup_error
+from .names import FUNCTIONS, METHODS, called, public
+from .pairs import result_type
+from .tensor import Generator, Size, Tensor, device
+
+for _name, _f in METHODS.items():
+    setattr(Tensor, _name, public(_name, _f, "Tensor", Tensor))
+
+from . import linalg, nn  # noqa: E402
+
+globals().update(NAMES)
+globals().update(
+    {x: public(x, f, "torch", Tensor) for x, f in FUNCTIONS.items()}
+)
+
+inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
+newaxis = None
+strided, preserve_format = "torch.strided", "torch.preserve_format"
+contiguous_format = "torch.contiguous_format"
+__version__ = "page"
+__all__ = [
+    *("Generator", "NotOnThisPage", "Size", "Tensor", "called", "device"),
+    *("dtype", "filling"),
+    *("finfo", "iinfo", "linalg", "nn", "promote_types", "result_type"),
+    *NAMES,
+    *FUNCTIONS,
+]
+
+
+class set_grad_enabled(ContextDecorator):
+    """Switch gradients, which the page computes only where a check asks."""
+
+    def __init__(self, mode: bool = False) -> None:
+        """Change nothing."""
+
+    def __enter__(self) -> None:
+        """Change nothing."""
+
+    def __exit__(self, *error: object) -> None:
+        """Change nothing."""
+
+
+no_grad = enable_grad = inference_mode = set_grad_enabled
+
+
+def is_grad_enabled() -> bool:
+    return False
+
+
+def get_default_dtype() -> dtype:
+    return NAMES["float32"]
+
+
+def __getattr__(name: str) -> Any:
+    said = f"module 'torch' has no attribute '{name}'"
+    raise lookup_error("torch", name, said)
+
+
+del creation, products, reductions, conversion, indexing, operators, pairs

@@ -1,0 +1,173 @@
+"""Compute a function of each element of a tensor."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+from collections.abc import Callable
+from typing import Any
+
+from .dtypes import BOOL, FLOAT, INT, REAL, bool_, dtype, finfo, float32
+from .names import both, method
+from .tensor import Tensor, elements, rounded
+
+inf, nan = math.inf, math.nan
+Function = Callable[[Any], Any]
+
+
+def apply(f: Function, values: list[Any]) -> list[Any]:
+    """Apply a function of ``math``; give infinities and NaN for its errors."""
+    try:
+        return list(map(f, values))
+    except (OverflowError, ValueError, ZeroDivisionError):
+        return [_careful(f, x) for x in values]
+
+
+def _careful(f: Function, x: float) -> float:
+    try:
+        return f(x)
+    except OverflowError:
+        return math.copysign(inf, x) if f is math.sinh else inf
+    except ZeroDivisionError:
+        return math.copysign(inf, x)
+    except ValueError:  # outside the domain, or at a pole
+        is_pole = f in _LOGARITHMS and x == (-1 if f is math.log1p else 0)
+        return -inf if is_pole else nan
+
+
+def sigmoid(x: float) -> float:
+    """Return 1 / (1 + exp(-x))."""
+    return 1 / (1 + math.exp(-x)) if x > -700 else 0.0 if x == x else x
+
+
+def _whole(f: Function) -> Function:
+    return lambda x: math.copysign(f(x), x) if x - x == 0 else x
+
+
+def _sign(x: Any) -> Any:
+    return (x > 0) - (x < 0)
+
+
+_LOGARITHMS = (math.log, math.log2, math.log10, math.log1p)
+_FLOATS: dict[str, Function] = {
+    **{f.__name__: f for f in _LOGARITHMS},
+    **{f.__name__: f for f in (math.exp, math.expm1, math.sqrt, math.erf)},
+    **{f.__name__: f for f in (math.sin, math.cos, math.tan, math.asin)},
+    **{f.__name__: f for f in (math.acos, math.atan)},
+    **{f.__name__: f for f in (math.sinh, math.cosh, math.tanh)},
+    "exp2": lambda x: math.pow(2.0, x),
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "sigmoid": sigmoid,
+}
+_SAME: dict[str, Function] = {
+    "square": lambda x: x * x,
+    "sign": _sign,
+    "floor": _whole(math.floor),
+    "ceil": _whole(math.ceil),
+    "trunc": _whole(math.trunc),
+    "relu": lambda x: x if x > 0 or x != x else 0,
+}
+_TESTS: dict[str, Function] = {
+    "isnan": lambda x: x != x,
+    "isinf": lambda x: abs(x) == inf,
+    "isfinite": lambda x: x - x == 0,
+    "isposinf": lambda x: x == inf,
+    "isneginf": lambda x: x == -inf,
+    "logical_not": operator.not_,
+}
+
+
+def as_float(kind: dtype) -> dtype:
+    """Return the dtype of what is a float for integers, too."""
+    return kind if kind.kind >= FLOAT else float32
+
+
+def _same(kind: dtype) -> dtype:
+    return kind
+
+
+def _bool(kind: dtype) -> dtype:
+    return bool_
+
+
+def elementwise(
+    name: str, f: Function, result: Callable[[dtype], dtype] = as_float
+) -> Callable[[Tensor], Tensor]:
+    """Make a function of a tensor of a function of a number.
+
+    Args:
+        name: that PyTorch gives it.
+        f: of a Python number.
+        result: the dtype of the result, from that of the tensor.
+    """
+
+    def compute(input: Tensor) -> Tensor:
+        values = apply(f, elements(input))
+        return rounded(values, input.shape, result(input.dtype))
+
+    compute.__name__ = name
+    return compute
+
+
+for _table, _result in (_FLOATS, as_float), (_SAME, _same), (_TESTS, _bool):
+    for _name, _f in _table.items():
+        both(elementwise(_name, _f, _result))
+both(elementwise("abs", abs, lambda kind: REAL.get(kind, kind)), "absolute")
+
+
+def neg(input: Tensor) -> Tensor:
+    if input.dtype.kind == BOOL:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. "
+            "If you are trying to invert a mask, use the `~` or "
+            "`logical_not()` operator instead."
+        )
+    values = list(map(operator.neg, elements(input)))
+    return rounded(values, input.shape, input.dtype)
+
+
+both(neg, "negative")
+
+
+@both
+def bitwise_not(input: Tensor) -> Tensor:
+    if input.dtype.kind > INT:
+        raise RuntimeError(
+            f"\"bitwise_not_cpu\" not implemented for '{input.dtype.label}'"
+        )
+    f = operator.not_ if input.dtype.kind == BOOL else operator.invert
+    values = list(map(f, elements(input)))
+    return rounded(values, input.shape, input.dtype)
+
+
+@both
+def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
+    f = lambda x: math.copysign(round(x, decimals), x)  # noqa: E731
+    values = [f(x) if x - x == 0 else x for x in elements(input)]
+    return rounded(values, input.shape, input.dtype)
+
+
+@both
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    if input.dtype.kind != FLOAT:
+        return rounded(elements(input), input.shape, input.dtype)
+    high = finfo(input.dtype).max if posinf is None else posinf
+    low = -finfo(input.dtype).max if neginf is None else neginf
+    special = {inf: high, -inf: low}
+    values = [
+        special.get(x, x) if x == x else nan or 0.0 for x in elements(input)
+    ]
+    return rounded(values, input.shape, input.dtype)
+
+
+@method
+def logit(input: Tensor) -> Tensor:
+    values = apply(lambda x: math.log(x / (1 - x)), elements(input))
+    return rounded(values, input.shape, as_float(input.dtype))
