@@ -8,7 +8,6 @@ room but what builds the book.
 """
 
 FILES = (
-    "__init__.py",
     "exercises/__init__.py",
     "exercises/call.py",
     "exercises/case.py",
@@ -45,4 +44,7 @@ FILES = (
     "page/running.py",
     "page/stored.py",
 )
-"""What the judge imports, below ``attn/``: a browser gets these files."""
+"""What the judge imports, below ``attn/``: a browser gets these files.
+
+And an empty ``attn/__init__.py``, and the folder ``torch`` beside ``attn``.
+"""

@@ -47,13 +47,14 @@ def check(data: dict[str, Any], source: str) -> Card:
     printed = program.printed.take()
     outcomes = _outcomes(program, oracle, answer)
     printed += "".join(x.printed for x in outcomes[:1])
-    for outcome in outcomes:
-        if type(outcome.error).__name__ == MISSING:
-            _, _, line = learners_line(outcome.error)  # type: ignore[arg-type]
-            said = str(outcome.error)
-            return _card("calm", "not on this page", said, line=line)
+    missing = None
+    if type(outcomes[-1].error).__name__ == MISSING:
+        missing = outcomes.pop().error
     oracle.answered = outcomes
     wrong = failures(oracle, outcomes)  # type: ignore[arg-type]
+    if missing and not wrong:
+        said, line = str(missing), _line(missing)
+        return _card("calm", "not on this page", said, line=line)
     if not wrong:
         return _card("right", RIGHT, "", tried=data["tried"], printed=printed)
     if isinstance(wrong[0].outcome.error, NotImplementedError):

@@ -179,6 +179,25 @@ def run(
         use: uses the answer on the inputs.
         fill_empty: let memory that is only allocated hold a number, not NaN.
     """
+    with _recording() if case.grad else nullcontext():
+        return _run(program, answer, case, forbids, names, use, fill_empty)
+
+
+def _recording() -> AbstractContextManager[Any]:
+    """Let the stand-in record gradients; PyTorch always does."""
+    recording = getattr(torch.autograd, "recording", nullcontext)
+    return recording()
+
+
+def _run(
+    program: Program,
+    answer: Any,
+    case: Case,
+    forbids: tuple[str, ...],
+    names: Sequence[str],
+    use: Callable[..., Any] | None,
+    fill_empty: bool,
+) -> Outcome:
     outcome, inputs = Outcome(), Inputs(case, names)
     python = getattr(sys.modules.get("random"), "getstate", lambda: None)
     try:

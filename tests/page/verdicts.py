@@ -31,6 +31,7 @@ def browser_files(folder):
         target = folder / "attn" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ATTN / name, target)
+    (folder / "attn" / "__init__.py").touch()
     shutil.copytree(ATTN / "page" / "torch", folder / "torch")
     return folder
 
