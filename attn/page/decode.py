@@ -122,10 +122,12 @@ def _tensor(
     elements: str | list[Any],
     strides: list[int] | None = None,
 ) -> Tensor:
+    dtype, _, wide = dtype.partition(" to ")
     numbers = [float(x) if isinstance(x, str) else x for x in elements]
     if dtype == "bool":
         numbers = [x == "1" for x in elements]
     x = torch.tensor(numbers, dtype=getattr(torch, dtype)).reshape(shape)
+    x = x.to(getattr(torch, wide)) if wide else x
     if strides is None:
         return x
     # An axis that is expanded is written once.

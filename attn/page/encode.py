@@ -135,7 +135,12 @@ class Encoder:
 
     def _tensor(self, x: Tensor, digits: int | None) -> int:
         x = x.detach()
-        row = [dtype_name(x), [*x.shape], _elements(x, digits)]
+        dtype = dtype_name(x)
+        if digits is None and x.dtype == torch.float64:
+            if torch.equal(x.float().double(), x):  # of few digits, that is
+                dtype = "float32 to float64"
+        narrow = x.float() if " to " in dtype else x
+        row = [dtype, [*x.shape], _elements(narrow, digits)]
         if not x.is_contiguous() and x.numel():
             row.append([*x.stride()])
         key = json.dumps(row)
