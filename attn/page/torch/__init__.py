@@ -25,7 +25,7 @@ from .tensor import Generator, Size, Tensor, device
 for _name, _f in METHODS.items():
     setattr(Tensor, _name, public(_name, _f, "Tensor", Tensor))
 
-from . import linalg, nn  # noqa: E402
+from . import autograd, gradients, linalg, nn  # noqa: E402
 
 globals().update(NAMES)
 globals().update(
@@ -40,7 +40,7 @@ __version__ = "page"
 __all__ = [
     *("Generator", "NotOnThisPage", "Size", "Tensor", "called", "device"),
     *("dtype", "filling"),
-    *("finfo", "iinfo", "linalg", "nn", "promote_types", "result_type"),
+    *("autograd", "finfo", "iinfo", "linalg", "nn", "promote_types", "result_type"),
     *NAMES,
     *FUNCTIONS,
 ]
@@ -50,20 +50,34 @@ class set_grad_enabled(ContextDecorator):
     """Switch gradients, which the page computes only where a check asks."""
 
     def __init__(self, mode: bool = False) -> None:
-        """Change nothing."""
+        self._mode = mode
 
     def __enter__(self) -> None:
-        """Change nothing."""
+        """Switch, until the end."""
+        self._before = gradients.STATE.enabled
+        gradients.STATE.enabled = self._mode
 
     def __exit__(self, *error: object) -> None:
-        """Change nothing."""
+        """Switch back."""
+        gradients.STATE.enabled = self._before
 
 
-no_grad = enable_grad = inference_mode = set_grad_enabled
+def no_grad() -> set_grad_enabled:
+    """Compute without gradients."""
+    return set_grad_enabled(False)
+
+
+def enable_grad() -> set_grad_enabled:
+    """Compute with gradients."""
+    return set_grad_enabled(True)
+
+
+inference_mode = no_grad
 
 
 def is_grad_enabled() -> bool:
-    return False
+    """Return whether gradients are recorded."""
+    return gradients.STATE.enabled
 
 
 def get_default_dtype() -> dtype:

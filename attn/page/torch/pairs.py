@@ -128,6 +128,11 @@ def _xlogy(a: float, b: float) -> float:
     return b if b != b else a * apply(math.log, [b])[0] if a else 0.0
 
 
+def choose(is_first: Any, a: Any, b: Any) -> Any:
+    """Return one of two elements."""
+    return a if is_first else b
+
+
 def _keep(kind: dtype) -> dtype:
     return kind
 
@@ -340,7 +345,8 @@ def where(condition, input=None, other=None):
     yes, no = operand(input, common, shape), operand(other, common, shape)
     mask = operand(condition, bool_, shape)
     triples = zip(mask if shape else [next(mask)], yes, no)  # noqa: B905
-    return rounded([a if m else b for m, a, b in triples], shape, common)
+    chosen = [choose(m, a, b) for m, a, b in triples]
+    return rounded(chosen, shape, common)
 
 
 def _three(f: Callable[..., Any], *given: Any) -> Tensor:
@@ -388,7 +394,7 @@ def masked_fill(input, mask, value):
     values, hidden = (operand(x, x.dtype, shape) for x in (input, mask))
     if not shape:
         values, hidden = [next(values)], [next(hidden)]
-    filled = [value if m else x for x, m in zip(values, hidden)]  # noqa: B905
+    filled = [choose(m, value, x) for x, m in zip(values, hidden)]  # noqa: B905
     return new(filled, shape, input.dtype)
 
 
