@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 import torch as real
@@ -11,14 +12,12 @@ import torch as real
 from attn.page import torch as stand_in
 from tests.page import torch_names
 from tests.page.torch_draws import double, draw, outcome, unequal
-from tests.page.torch_rows import ROWS
 
-SECTIONS: dict[str, list[str]] = {}
-for _line in ROWS:
-    if _line.startswith("# "):
-        SECTIONS[_line[2:]] = _rows = []
-    else:
-        _rows.append(_line)
+TEXT = Path(__file__).with_name("torch_expressions.txt").read_text("utf-8")
+SECTIONS = {
+    name: rows.split("\n")
+    for name, _, rows in (x.partition("\n") for x in TEXT[2:].split("\n# "))
+}
 
 
 def difference(expression: str, seed: int) -> str:
@@ -57,7 +56,7 @@ def test_the_stand_in_agrees_with_pytorch(section, seed):
 
 
 def test_every_public_name_of_the_stand_in_is_in_an_expression():
-    written = set(re.findall(r"\w+", " ".join(ROWS)))
+    written = set(re.findall(r"\w+", TEXT))
     own = "Generator Module NotOnThisPage Size Tensor called filling device"
     more = "contiguous_format dtype enable_grad inference_mode math newaxis"
     rest = "functional no_grad numpy preserve_format set_grad_enabled strided"

@@ -1,8 +1,15 @@
 """Draw the same inputs for PyTorch and for its stand-in, and compare.
 
-An expression is evaluated in both, on inputs of random shapes, dtypes and
-strides; both must give the same value, or raise the same error, and a write
-into the result must change the same inputs.
+Each expression of ``torch_expressions.txt`` is evaluated in both, on inputs
+of random shapes, dtypes and strides. Both must give the same value, or raise
+the same error, and a write into the result must change the same inputs.
+
+In an expression ``x`` and ``u`` are floats of one shape, and so are ``v`` and
+``w``, which are finite; ``y`` broadcasts with them, ``o`` has no axes, ``h``
+has another dtype. ``n`` are integers, ``m`` is a mask, ``b`` one that
+broadcasts, ``i`` indexes along the last axis, ``a @ c`` fits, ``q`` is finite
+and of the shape of ``a``. ``d`` and ``e`` are axes, ``f`` is a float and
+``k`` an integer, ``t`` and ``z`` are tensors without axes.
 """
 
 from __future__ import annotations

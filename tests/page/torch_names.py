@@ -21,7 +21,6 @@ OWNERS: dict[str, tuple[Any, Any]] = {
     "Tensor": (real.Tensor, stand_in.Tensor),
     "F": (real.nn.functional, stand_in.nn.functional),
     "nn": (real.nn, stand_in.nn),
-    "nn.init": (real.nn.init, stand_in.nn.init),
     "nn.Module": (real.nn.Module, stand_in.nn.Module),
 }
 """What has names that a reader writes after a dot: the two of each."""

@@ -1,4 +1,4 @@
-"""Stand in for PyTorch where there is none: on the book's page.
+"""PyTorch's stand-in, where there is none: on the book's page.
 
 Pure Python: a tensor is a list, a shape, strides and a start. Elements are
 rounded to the dtype that they claim, views share their list, errors are
@@ -12,9 +12,9 @@ import math
 from contextlib import ContextDecorator
 from typing import Any
 
-# Each registers the functions that it defines; operators take them up.
-from . import creation, products, reductions  # noqa: I001
-from . import conversion, indexing, operators, pairs, vmap
+# Each registers functions; the operators are made of them.
+from . import along, complexes, gathering, network, operators
+from . import vmap as vmap_
 from .creation import filling
 from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
 from .errors import NotOnThisPage, lookup_error
@@ -27,29 +27,37 @@ for _name, _f in METHODS.items():
 
 from . import autograd, gradients, linalg, nn  # noqa: E402
 
-globals().update(NAMES)
-globals().update(
-    {x: public(x, f, "torch", Tensor) for x, f in FUNCTIONS.items()}
-)
-
+__all__ = [
+    "Generator",
+    "NotOnThisPage",
+    "Size",
+    "Tensor",
+    "autograd",
+    "called",
+    "device",
+    "dtype",
+    "filling",
+    "finfo",
+    "iinfo",
+    "linalg",
+    "nn",
+    "promote_types",
+    "result_type",
+]
+_PUBLIC = {x: public(x, f, "torch", Tensor) for x, f in FUNCTIONS.items()}
+globals().update(NAMES | _PUBLIC)
+__all__ += [*NAMES, *_PUBLIC]
 inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
-newaxis = None
 strided, preserve_format = "torch.strided", "torch.preserve_format"
 contiguous_format = "torch.contiguous_format"
 __version__ = "page"
-__all__ = [
-    *("Generator", "NotOnThisPage", "Size", "Tensor", "called", "device"),
-    *("dtype", "filling"),
-    *("autograd", "finfo", "iinfo", "linalg", "nn", "promote_types", "result_type"),
-    *NAMES,
-    *FUNCTIONS,
-]
+_REGISTERED = (along, complexes, gathering, network, operators, vmap_)
 
 
 class set_grad_enabled(ContextDecorator):
-    """Switch gradients, which the page computes only where a check asks."""
+    """Switch gradients, which the page computes only where a check needs."""
 
-    def __init__(self, mode: bool = False) -> None:
+    def __init__(self, mode: bool) -> None:
         self._mode = mode
 
     def __enter__(self) -> None:
@@ -63,12 +71,10 @@ class set_grad_enabled(ContextDecorator):
 
 
 def no_grad() -> set_grad_enabled:
-    """Compute without gradients."""
     return set_grad_enabled(False)
 
 
 def enable_grad() -> set_grad_enabled:
-    """Compute with gradients."""
     return set_grad_enabled(True)
 
 
@@ -76,7 +82,6 @@ inference_mode = no_grad
 
 
 def is_grad_enabled() -> bool:
-    """Return whether gradients are recorded."""
     return gradients.STATE.enabled
 
 
@@ -87,6 +92,3 @@ def get_default_dtype() -> dtype:
 def __getattr__(name: str) -> Any:
     said = f"module 'torch' has no attribute '{name}'"
     raise lookup_error("torch", name, said)
-
-
-del creation, products, reductions, conversion, indexing, operators, pairs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .dtypes import COMPLEX, NAMES, REAL, bool_, dtype, float32
+from .dtypes import COMPLEX, NAMES, REAL, dtype
 from .errors import not_here
-from .names import METHODS, both, called, function, method
-from .shapes import clone, expand, permuted
+from .names import FUNCTIONS, METHODS, function, method, short
+from .shapes import expand, permuted
 from .tensor import (
     Size,
     Tensor,
@@ -23,21 +23,6 @@ from .tensor import (
 )
 
 
-@method
-def to(input, *args, dtype=None, device=None, copy=False, non_blocking=False):
-    from .tensor import device as cpu
-
-    for x in args:
-        if isinstance(x, Tensor):
-            dtype = x.dtype
-        elif isinstance(x, type(float32)):
-            dtype = x
-        elif isinstance(x, str | cpu):
-            device = x
-    cpu(device or "cpu")
-    return convert(input, dtype or input.dtype, copy)
-
-
 def convert(x: Tensor, kind: dtype, copy: bool = False) -> Tensor:
     """Return the tensor in a dtype, a copy unless it has it already."""
     if kind is x.dtype and not copy:
@@ -48,39 +33,38 @@ def convert(x: Tensor, kind: dtype, copy: bool = False) -> Tensor:
     return rounded(values, x.shape, kind)
 
 
-def _register_dtype(name: str, kind: dtype) -> None:
-    def compute(input):
-        return convert(input, kind)
-
-    compute.__name__ = name
-    method(compute)
-
-
-for _name in (
-    *("float", "double", "half", "bfloat16", "long", "int", "short", "bool"),
-    *("cfloat", "cdouble"),
-):
-    _register_dtype(_name, NAMES[_name])
+def _to(input, *args, dtype=None, device=None, copy=False, non_blocking=None):
+    kind = dtype or input.dtype
+    for x in (*args, device):
+        if isinstance(x, Tensor):
+            kind = x.dtype
+        elif isinstance(x, _KIND):
+            kind = x
+        elif x is not None and not isinstance(x, bool):
+            _device(x)
+    return convert(input, kind, copy)
 
 
-@method
-def type_as(input, other):
-    return convert(input, other.dtype)
+_KIND, _device = dtype, device
+short({"to": _to}, METHODS)
 
 
-@method
-def type_(input, dtype=None):
-    if dtype is None:
-        return f"torch.{input.dtype.label}Tensor"
-    return convert(input, dtype)
+def _conversion(name: str, kind: dtype) -> None:
+    short({name: lambda input: convert(input, kind)}, METHODS)
 
 
-METHODS["type"] = METHODS.pop("type_")
-
-
-@method
-def item(input):
-    return number(input)
+for _name in [
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "long",
+    "int",
+    "short",
+    "bool",
+    "cfloat",
+]:
+    _conversion(_name, NAMES[_name])
 
 
 @method
@@ -94,81 +78,52 @@ def tolist(input):
     return list(values)
 
 
-@method
-def numpy(input):
+def _of_axis(values: Any, dim: int | None) -> Any:
+    return values if dim is None else values[axis(dim, len(values))]
+
+
+def _numpy(input):
     raise not_here("Tensor.numpy")
 
 
-@method
-def dim(input):
-    return len(input.shape)
+def _type(input, dtype=None):
+    if dtype is None:
+        return f"torch.{input.dtype.label}Tensor"
+    return convert(input, dtype)
 
 
-@method
-def size(input, dim=None):
-    shape = input.shape
-    return shape if dim is None else shape[axis(dim, len(shape))]
-
-
-@both
-def numel(input):
-    return math.prod(input.shape)
-
-
-@method
-def nelement(input):
-    return math.prod(input.shape)
-
-
-@method
-def stride(input, dim=None):
-    strides = input._strides
-    return strides if dim is None else strides[axis(dim, len(strides))]
-
-
-@method
-def storage_offset(input):
-    return input._start
-
-
-@method
-def element_size(input):
-    return input.dtype.itemsize
-
-
-@method
-def data_ptr(input):
-    return id(input._storage) + input._start * input.dtype.itemsize
-
-
-@method
-def get_device(input):
-    return -1
-
-
-@both
-def is_floating_point(input):
-    return input.dtype.is_floating_point
-
-
-@both
-def is_complex(input):
-    return input.dtype.is_complex
+short(
+    {
+        "item": lambda input: number(input),
+        "numpy": _numpy,
+        "type": _type,
+        "type_as": lambda input, other: convert(input, other.dtype),
+        "dim": lambda input: len(input.shape),
+        "size": lambda input, dim=None: _of_axis(input.shape, dim),
+        "stride": lambda input, dim=None: _of_axis(input._strides, dim),
+        "storage_offset": lambda input: input._start,
+        "element_size": lambda input: input.dtype.itemsize,
+        "data_ptr": lambda input: id(input._storage) + input._start,
+        "get_device": lambda input: -1,
+        "cpu": lambda input: input,
+        "detach": lambda x: alias(x, x.shape, x._strides),
+    },
+    METHODS,
+)
+short(
+    {
+        "numel": lambda input: math.prod(input.shape),
+        "is_floating_point": lambda input: input.dtype.is_floating_point,
+        "is_complex": lambda input: input.dtype.is_complex,
+    },
+    FUNCTIONS,
+    METHODS,
+)
 
 
 @function
 def is_tensor(obj):
     return isinstance(obj, Tensor)
-
-
-@method
-def detach(input):
-    return alias(input, input.shape, input._strides)
-
-
-@method
-def cpu(input):
-    return input
 
 
 @method
@@ -211,14 +166,6 @@ def set_(input, source, storage_offset, size, stride):
     return input
 
 
-@both
-def as_strided(input, size, stride, storage_offset=None):
-    return alias(input, size, tuple(stride), storage_offset)
-
-
-# Overwrite
-
-
 @method
 def copy_(input, src):
     source = convert(expand(src, *input.shape), input.dtype)
@@ -238,58 +185,52 @@ def zero_(input):
     return fill_(input, 0)
 
 
-def _property(name: str, f: Any) -> None:
-    setattr(Tensor, name, property(f))
+# Properties
 
 
 def _transposed(name: str) -> Any:
-    """Return the function behind ``mT``, ``mH``, ``H`` and ``adjoint()``."""
+    """Return the function behind ``mT``, ``mH`` and ``H``."""
 
-    def compute(input):
-        n = len(input.shape)
+    def compute(x: Tensor) -> Tensor:
+        n = len(x.shape)
         if name == "H" and n not in (0, 2):
-            raise RuntimeError(
-                "tensor.H is only supported on matrices (2-D tensors). Got "
-                f"{n}-D tensor."
-                + " For batches of matrices, consider using tensor.mH"
-                * (n > 2)
-            )
-        if n == 1 and name != "H":
+            said = f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor."
+            more = " For batches of matrices, consider using tensor.mH"
+            raise RuntimeError(said + more * (n > 2))
+        if n == 1:
             raise RuntimeError(
                 f"tensor.{name} is only supported on matrices or batches of "
                 f"matrices. Got {n}-D tensor."
             )
         last = range(max(n - 2, 0), n)
-        return permuted(input, [*range(n - 2), *reversed(last)])
+        return permuted(x, [*range(n - 2), *reversed(last)])
 
     return compute
 
 
-METHODS["adjoint"] = _transposed("adjoint()")
+def _part(name: str) -> Any:
+    """Return the function behind ``real`` and ``imag``."""
 
-
-def _real(x: Tensor) -> Tensor:
-    if x.dtype.kind != COMPLEX:
+    def compute(x: Tensor) -> Tensor:
+        if x.dtype.kind == COMPLEX:
+            values = [getattr(v, name) for v in elements(x)]
+            return rounded(values, x.shape, REAL[x.dtype])
+        if name == "imag":
+            raise RuntimeError(
+                "imag is not implemented for tensors with non-complex dtypes."
+            )
         return x
-    return rounded([v.real for v in elements(x)], x.shape, REAL[x.dtype])
+
+    return compute
 
 
-def _imag(x: Tensor) -> Tensor:
-    if x.dtype.kind != COMPLEX:
-        raise RuntimeError(
-            "imag is not implemented for tensors with non-complex dtypes."
-        )
-    return rounded([v.imag for v in elements(x)], x.shape, REAL[x.dtype])
-
-
-for _name in ("mT", "mH", "H"):
-    _property(_name, _transposed(_name))
-_property("T", lambda x: permuted(x, range(len(x.shape))[::-1]))
-_property("ndim", dim)
-_property("data", detach)
-_property("itemsize", element_size)
-_property("nbytes", lambda x: x.dtype.itemsize * math.prod(x.shape))
-_property("real", _real)
-_property("imag", _imag)
-
-__all__ = ["bool_", "called", "clone", "device", "METHODS"]
+for _name, _f in {
+    **{name: _transposed(name) for name in ("mT", "mH", "H")},
+    **{name: _part(name) for name in ("real", "imag")},
+    "T": lambda x: permuted(x, range(len(x.shape))[::-1]),
+    "ndim": lambda x: len(x.shape),
+    "data": lambda x: alias(x, x.shape, x._strides),
+    "itemsize": lambda x: x.dtype.itemsize,
+    "nbytes": lambda x: x.dtype.itemsize * math.prod(x.shape),
+}.items():
+    setattr(Tensor, _name, property(_f))

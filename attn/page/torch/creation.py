@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .dtypes import (
-    COMPLEX,
     INT,
-    REAL,
     bool_,
     dtype,
     float32,
@@ -20,11 +18,9 @@ from .dtypes import (
     of_number,
     promote_types,
 )
-from .names import FUNCTIONS, METHODS, function, method
-from .shapes import permuted, reshape, sizes
-from .tensor import Tensor, elements, is_number, new, rounded, size_of, write
-
-_RANDOM = random.Random(0)
+from .names import FUNCTIONS, function, method
+from .shapes import expand, reshape, sizes, transpose
+from .tensor import Tensor, elements, is_number, new, rounded, size_of
 
 
 @function
@@ -78,13 +74,8 @@ def as_tensor(data, dtype=None):
 FUNCTIONS["asarray"] = as_tensor
 
 
-@function
-def full(size, fill_value, *, dtype=None):
-    shape = sizes((size,)) if not isinstance(size, int) else (size,)
-    return _filled(shape, fill_value, dtype or of_number(fill_value))
-
-
-def _filled(shape: tuple[int, ...], value: Any, kind: dtype | None) -> Tensor:
+def filled(shape: tuple[int, ...], value: Any, kind: dtype | None) -> Tensor:
+    """Make a tensor of one number, of float32 if no dtype is given."""
     kind = kind or float32
     if not isinstance(kind, dtype):
         raise TypeError(
@@ -98,6 +89,27 @@ def _filled(shape: tuple[int, ...], value: Any, kind: dtype | None) -> Tensor:
             )
     value = elements(value)[0] if isinstance(value, Tensor) else value
     return new(kind.round([value]) * size_of(tuple(shape)), shape, kind)
+
+
+@function
+def full(size, fill_value, *, dtype=None):
+    kind = dtype or of_number(fill_value)
+    return filled(sizes((size,)), fill_value, kind)
+
+
+@function
+def full_like(input, fill_value, *, dtype=None):
+    return filled(input.shape, fill_value, dtype or input.dtype)
+
+
+@method
+def new_full(input, size, fill_value, *, dtype=None):
+    return filled(sizes((size,)), fill_value, dtype or input.dtype)
+
+
+@method
+def new_tensor(input, data, *, dtype=None):
+    return tensor(data, dtype=dtype or input.dtype)
 
 
 _FILLING: list[Any] = []
@@ -131,15 +143,15 @@ def _constants(name: str, value: Any) -> None:
         shape = sizes(shape or (size,))
         if name == "zeros" and min(shape, default=0) < 0:
             raise RuntimeError("zeros: Dimension size must be non-negative.")
-        return _filled(shape, of(dtype), dtype)
+        return filled(shape, of(dtype), dtype)
 
     def like(input, *, dtype=None):
         kind = dtype or input.dtype
-        return _filled(input.shape, of(kind), kind)
+        return filled(input.shape, of(kind), kind)
 
     def new_of(input, *size, dtype=None):
         kind = dtype or input.dtype
-        return _filled(sizes(size), of(kind), kind)
+        return filled(sizes(size), of(kind), kind)
 
     make.__name__, like.__name__ = name, f"{name}_like"
     new_of.__name__ = f"new_{name}"
@@ -151,21 +163,6 @@ def _constants(name: str, value: Any) -> None:
 _constants("zeros", 0)
 _constants("ones", 1)
 _constants("empty", None)
-
-
-@function
-def full_like(input, fill_value, *, dtype=None):
-    return _filled(input.shape, fill_value, dtype or input.dtype)
-
-
-@method
-def new_full(input, size, fill_value, *, dtype=None):
-    return _filled(sizes((size,)), fill_value, dtype or input.dtype)
-
-
-@method
-def new_tensor(input, data, *, dtype=None):
-    return tensor(data, dtype=dtype or input.dtype)
 
 
 @function
@@ -183,65 +180,62 @@ def arange(start=0, end=None, step=1, *, dtype=None):
             "upper bound and lower bound inconsistent with step sign"
         )
     is_whole = all(isinstance(x, int) for x in (a, b, by))
-    kind = dtype or (int64 if is_whole else float32)
     count = -(-(b - a) // by) if is_whole else math.ceil((b - a) / by)
     size_of((count,))
-    return rounded([a + i * by for i in range(count)], [count], kind)
+    values = [a + i * by for i in range(count)]
+    kind = dtype or (int64 if is_whole else float32)
+    return rounded(values, [count], kind)
+
+
+def _divided(start: Any, end: Any, steps: int) -> list[float]:
+    """Return so many numbers from start to end, symmetric in the rounding."""
+    step = (end - start) / max(steps - 1, 1)
+    half = (steps + 1) // 2
+    first = [start + i * step for i in range(half)]
+    return first + [end - i * step for i in reversed(range(steps - half))]
 
 
 @function
 def linspace(start, end, steps, *, dtype=None):
-    step = (end - start) / (steps - 1) if steps > 1 else 0
-    half = steps // 2
-    values = [
-        start + i * step if i < half else end - (steps - 1 - i) * step
-        for i in range(steps)
-    ]
-    if steps == 1:
-        values = [start]
-    return rounded(values, [steps], dtype or float32)
+    return rounded(_divided(start, end, steps), [steps], dtype or float32)
 
 
 @function
 def logspace(start, end, steps, base=10.0, *, dtype=None):
-    step = (end - start) / (steps - 1) if steps > 1 else 0
-    values = [math.pow(base, start + i * step) for i in range(steps)]
+    values = [math.pow(base, x) for x in _divided(start, end, steps)]
     return rounded(values, [steps], dtype or float32)
 
 
 @function
 def eye(n, m=None, *, dtype=None):
-    result = _filled((n, n if m is None else m), 0, dtype)
-    diagonal = METHODS["diagonal"](result)
-    write(diagonal, result.dtype.round([1]) * len(diagonal))
-    return result
+    columns = n if m is None else m
+    size_of((n, columns))
+    values = [i == j for i in range(n) for j in range(columns)]
+    return rounded(values, [n, columns], dtype or float32)
 
 
 @function
 def meshgrid(*tensors, indexing="ij"):
-    given = (
-        tensors[0]
-        if len(tensors) == 1 and not isinstance(tensors[0], Tensor)
-        else tensors
-    )
+    is_list = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
+    given = tensors[0] if is_list else tensors
     shape = [len(x) for x in given]
     grids = []
     for i, x in enumerate(given):
-        own = [1] * len(given)
-        own[i] = len(x)
-        grids.append(METHODS["expand"](reshape(x, own), *shape))
-    if indexing == "xy" and len(grids) > 1:
-        order = [1, 0, *range(2, len(grids))]
-        grids = [permuted(x, order) for x in grids]
+        own = [len(x) if j == i else 1 for j in range(len(shape))]
+        grids.append(expand(reshape(x, own), shape))
+    if indexing == "xy":
+        grids = [transpose(x, 0, 1) for x in grids]
     return tuple(grids)
 
 
 # At random, though not the numbers that PyTorch draws
 
+CHANCE = random.Random(0)
+
 
 @function
 def manual_seed(seed):
-    _RANDOM.seed(int(seed))
+    CHANCE.seed(int(seed))
 
 
 def _draws(name: str, draw: Any) -> None:
@@ -258,8 +252,8 @@ def _draws(name: str, draw: Any) -> None:
     function(like)
 
 
-_draws("rand", lambda: _RANDOM.random())
-_draws("randn", lambda: _RANDOM.gauss(0.0, 1.0))
+_draws("rand", CHANCE.random)
+_draws("randn", lambda: CHANCE.gauss(0.0, 1.0))
 
 
 @function
@@ -267,53 +261,10 @@ def randint(low, high, size=None, *, dtype=None):
     if size is None:
         low, high, size = 0, low, high
     shape = sizes((size,))
-    values = [_RANDOM.randrange(low, high) for _ in range(size_of(shape))]
+    values = [CHANCE.randrange(low, high) for _ in range(size_of(shape))]
     return rounded(values, shape, dtype or int64)
 
 
 @function
 def randperm(n):
-    order = list(range(n))
-    _RANDOM.shuffle(order)
-    return new(order, [n], int64)
-
-
-# Complex numbers
-
-
-@function
-def complex_(real, imag):
-    kinds = {small: big for big, small in REAL.items()}
-    values = list(map(complex, elements(real), elements(imag)))
-    return new(values, real.shape, kinds[real.dtype])
-
-
-@function
-def polar(abs, angle):
-    times = METHODS["mul"]
-    return complex_(
-        times(abs, METHODS["cos"](angle)), times(abs, METHODS["sin"](angle))
-    )
-
-
-@function
-def view_as_complex(input):
-    """Return a copy, where PyTorch returns a view."""
-    if input.dtype.name not in ("float32", "float64"):
-        raise RuntimeError(
-            "view_as_complex is only supported for half, float and double "
-            f"tensors, but got a tensor of scalar type: {input.dtype.label}"
-        )
-    if input.shape[-1:] != (2,):
-        raise RuntimeError("Tensor must have a last dimension of size 2")
-    return complex_(*METHODS["unbind"](input, -1))
-
-
-@function
-def view_as_real(input):
-    if input.dtype.kind != COMPLEX:
-        raise RuntimeError(
-            "view_as_real is only supported for complex tensors"
-        )
-    values = [part for x in elements(input) for part in (x.real, x.imag)]
-    return new(values, [*input.shape, 2], REAL[input.dtype])
+    return rounded(CHANCE.sample(range(n), n), [n], int64)

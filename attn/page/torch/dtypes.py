@@ -229,7 +229,7 @@ class finfo:
         self.resolution = 10.0 ** -math.floor((digits - 1) * math.log10(2))
 
     def __repr__(self) -> str:
-        fields = "resolution min max eps smallest_normal tiny".split()
+        fields = ["resolution", "min", "max", "eps", "smallest_normal", "tiny"]
         shown = (f"{x}={getattr(self, x):g}" for x in fields)
         return f"finfo({', '.join(shown)}, dtype={self.dtype})"
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Sequence
-from itertools import repeat
 from typing import Any
 
 from .dtypes import BOOL, INT, bool_, int64, uint8
-from .errors import not_here
-from .names import FUNCTIONS, METHODS, both, called, function, method
-from .shapes import movedim, reshape, take
+from .names import FUNCTIONS, both, called
 from .tensor import (
     Size,
     Tensor,
     alias,
-    axis,
     broadcast_shapes,
     elements,
     expand_to,
@@ -24,6 +18,7 @@ from .tensor import (
     new,
     places,
     size_of,
+    strides_of,
     write,
 )
 
@@ -105,20 +100,16 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
     start, d = x._start, 0
     advanced: dict[int, Tensor] = {}
     for k in keys:
-        if k is None:
-            shape.append(1)
-            strides.append(0)
-            continue
-        if isinstance(k, bool):
-            k = new([k], (), bool_)
-        if isinstance(k, Tensor) and k.dtype is bool_ and not k.shape:
-            advanced[len(shape)] = new([0] * int(k), [int(k)], int64)
+        is_mask = isinstance(k, Tensor) and k.dtype is bool_
+        if k is None or isinstance(k, bool) or is_mask and not k.shape:
+            if k is not None:  # True is one new axis, False an empty one
+                advanced[len(shape)] = new([0] * int(k), [int(k)], int64)
             shape.append(1)
             strides.append(0)
             continue
         if isinstance(k, Tensor) and k.shape:
             parts = [k]
-            if k.dtype is bool_:
+            if is_mask:
                 own = x.shape[d : d + len(k.shape)]
                 for i, (n, m) in enumerate(zip(k.shape, own, strict=True)):
                     if n != m:
@@ -194,11 +185,15 @@ def _places(x: Tensor, advanced: dict[int, Tensor]) -> tuple[Size, list[int]]:
     ]
 
 
+def _selected(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
+    if type(key) is int:
+        return _entry(x, key), {}
+    return _basic(x, _keys(x, key))
+
+
 def getitem(x: Tensor, key: Any) -> Tensor:
     """Return a view, or what tensors and masks select, as a copy."""
-    if type(key) is int:
-        return _entry(x, key)
-    view, advanced = _basic(x, _keys(x, key))
+    view, advanced = _selected(x, key)
     if not advanced:
         return view
     shape, found = _places(view, advanced)
@@ -213,10 +208,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             f"can't assign a {type(value).__name__} to a "
             f"torch.{x.dtype.label}Tensor"
         )
-    if type(key) is int:
-        view, advanced = _entry(x, key), {}
-    else:
-        view, advanced = _basic(x, _keys(x, key))
+    view, advanced = _selected(x, key)
     if not advanced:
         write(view, _values_for(view, value, view.shape))
         return
@@ -250,15 +242,15 @@ def _values_for(x: Tensor, value: Any, shape: Size) -> list[Any]:
     return list(values) if value.dtype is x.dtype else x.dtype.round(values)
 
 
-Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+for _name, _f in {"__getitem__": getitem, "__setitem__": setitem}.items():
+    setattr(Tensor, _name, _f)
 
 
 @both
 def nonzero(input, *, as_tuple=False):
     called.add("nonzero")
     shape = input.shape
-    strides = places_in(shape)
+    strides = strides_of(shape)
     found = [i for i, v in enumerate(elements(input)) if v]
     columns = [
         [i // step % n for i in found]
@@ -268,230 +260,3 @@ def nonzero(input, *, as_tuple=False):
         return tuple(new(c, [len(found)], int64) for c in columns)
     values = [i for row in zip(*columns, strict=True) for i in row]
     return new(values, [len(found), len(shape)], int64)
-
-
-def places_in(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a shape whose elements follow one another."""
-    from .tensor import strides_of
-
-    return strides_of(tuple(shape))
-
-
-@both
-def index_select(input, dim, index):
-    d = axis(dim, len(input.shape))
-    n = input.shape[d]
-    for i in elements(index):
-        if not 0 <= i < n:
-            raise IndexError("index out of range in self")
-    return take(input, d, elements(index))
-
-
-@both
-def masked_select(input, mask):
-    shape = broadcast_shapes(input.shape, mask.shape)
-    return getitem(expand_to(input, shape), expand_to(mask, shape))
-
-
-@both
-def take_along_dim(input, indices, dim):
-    d = axis(dim, len(input.shape))
-    own, index = list(input.shape), list(indices.shape)
-    own[d] = index[d] = 1
-    shape = list(broadcast_shapes(tuple(own), tuple(index)))
-    shape[d] = input.shape[d]
-    input = expand_to(input, Size(shape))
-    shape[d] = indices.shape[d]
-    return gather(input, d, expand_to(indices, Size(shape)))
-
-
-def _along(x: Tensor, d: int, index: Tensor, name: str) -> list[int]:
-    """Return where each element of index points, along one axis of x."""
-    if len(index.shape) != len(x.shape):
-        raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as "
-            f"{'input' if name == 'gather' else 'self'} tensor"
-        )
-    if index.dtype is not int64:
-        raise RuntimeError(f"{name}(): Expected dtype int64 for index")
-    for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)):
-        if i != d and n > m and name == "gather":
-            raise RuntimeError(
-                f"Size does not match at dimension {i} expected index "
-                f"{list(index.shape)} to be no larger than self "
-                f"{list(x.shape)} apart from dimension {d}"
-            )
-    steps = [0 if i == d else s for i, s in enumerate(x._strides)]
-    bases = places([*zip(index.shape, steps, strict=True)], x._start)
-    n, step = x.shape[d], x._strides[d]
-    found = []
-    for a, i in zip(bases, elements(index), strict=True):
-        if not 0 <= i < n:
-            raise RuntimeError(
-                f"index {i} is out of bounds for dimension {d} with size {n}"
-            )
-        found.append(a + i * step)
-    return found
-
-
-@both
-def gather(input, dim, index):
-    d = axis(dim, len(input.shape))
-    found = _along(input, d, index, "gather")
-    storage = input._storage
-    return new([storage[i] for i in found], index.shape, input.dtype)
-
-
-def _check_source(x: Tensor, d: int, index: Tensor, source: Tensor) -> None:
-    triples = zip(index.shape, x.shape, source.shape, strict=True)
-    for i, (n, m, k) in enumerate(triples):
-        if n > k or i != d and n > m:
-            raise RuntimeError(
-                f"Expected index {list(index.shape)} to be no larger than "
-                f"self {list(x.shape)} apart from dimension {d} and to be no "
-                f"larger size than src {list(source.shape)}"
-            )
-
-
-@method
-def scatter_(input, dim, index, src=None, *, value=None):
-    d = axis(dim, len(input.shape))
-    found = _along(input, d, index, "scatter")
-    given = value if src is None else src
-    values: Any
-    if isinstance(given, Tensor):
-        if given.dtype is not input.dtype:
-            raise RuntimeError(
-                "scatter(): Expected self.dtype to be equal to src.dtype"
-            )
-        ranges = tuple(slice(n) for n in index.shape)
-        _check_source(input, d, index, given)
-        values = elements(getitem(given, ranges))
-    else:
-        values = repeat(input.dtype.round([given])[0])
-    for i, v in zip(found, values):  # noqa: B905
-        input._storage[i] = v
-    return input
-
-
-@method
-def scatter_add_(input, dim, index, src):
-    d = axis(dim, len(input.shape))
-    found = _along(input, d, index, "scatter_add")
-    ranges = tuple(slice(n) for n in index.shape)
-    storage = input._storage
-    for i, v in zip(found, elements(getitem(src, ranges)), strict=True):
-        storage[i] = input.dtype.round([storage[i] + v])[0]
-    return input
-
-
-@method
-def index_copy_(input, dim, index, source):
-    setitem(movedim(input, dim, 0), index, movedim(source, dim, 0))
-    return input
-
-
-@method
-def index_fill_(input, dim, index, value):
-    setitem(movedim(input, dim, 0), index, value)
-    return input
-
-
-@method
-def index_add_(input, dim, index, source, *, alpha=1):
-    target, source = movedim(input, dim, 0), movedim(source, dim, 0)
-    for i, row in zip(elements(index), source, strict=True):
-        METHODS["add_"](_entry(target, i), row, alpha=alpha)
-    return input
-
-
-def _register_copying(name: str) -> None:
-    write_in_place = METHODS[f"{name}_"]
-
-    def compute(input, *args, **kwargs):
-        return write_in_place(METHODS["clone"](input), *args, **kwargs)
-
-    compute.__name__ = name
-    both(compute)
-
-
-for _name in (
-    "scatter",
-    "scatter_add",
-    "index_copy",
-    "index_fill",
-    "index_add",
-):
-    _register_copying(_name)
-
-
-def _triangle_indices(name: str, keeps: Any) -> None:
-    def compute(row, col, offset=0):
-        pairs = [
-            (i, j)
-            for i in range(row)
-            for j in range(col)
-            if keeps(j - i, offset)
-        ]
-        values = [i for i, _ in pairs] + [j for _, j in pairs]
-        return new(values, [2, len(pairs)], int64)
-
-    compute.__name__ = f"{name}_indices"
-    function(compute)
-
-
-def _triangle(name: str, keeps: Any) -> None:
-    def compute(input, diagonal=0):
-        if len(input.shape) < 2:
-            raise RuntimeError(
-                f"{name}: input tensor must have at least 2 dimensions"
-            )
-        rows, columns = input.shape[-2:]
-        keep = [
-            keeps(j - i, diagonal) for i in range(rows) for j in range(columns)
-        ]
-        (zero,) = input.dtype.round([0])
-        values = elements(input)
-        keep *= len(values) // (len(keep) or 1)
-        kept = [v if k else zero for v, k in zip(values, keep, strict=True)]
-        return new(kept, input.shape, input.dtype)
-
-    compute.__name__ = name
-    both(compute)
-
-
-for _name, _keeps in {"tril": operator.le, "triu": operator.ge}.items():
-    _triangle(_name, _keeps)
-    _triangle_indices(_name, _keeps)
-
-
-@both
-def diag(input, diagonal=0):
-    if len(input.shape) not in (1, 2):
-        raise RuntimeError(
-            f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
-        )
-    if len(input.shape) == 2:
-        return METHODS["clone"](METHODS["diagonal"](input, diagonal))
-    return diag_embed(input, diagonal)
-
-
-@method
-def fill_diagonal_(input, fill_value):
-    if len(input.shape) != 2:
-        raise not_here("Tensor.fill_diagonal_ of other than two axes")
-    METHODS["fill_"](METHODS["diagonal"](input), fill_value)
-    return input
-
-
-@both
-def diag_embed(input, offset=0):
-    n = input.shape[-1] + abs(offset)
-    shape = [*input.shape[:-1], n, n]
-    (zero,) = input.dtype.round([0])
-    result = new([zero] * size_of(tuple(shape)), shape, input.dtype)
-    write(METHODS["diagonal"](result, offset, -2, -1), list(elements(input)))
-    return result
-
-
-__all__ = ["reshape"]

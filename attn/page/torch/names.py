@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -28,15 +28,9 @@ called = _Called()
 
 _OTHER_WORDS = {"axis": "dim", "keepdims": "keepdim"}
 _WITHOUT_EFFECT = {
-    "device": ("cpu", "cpu:0"),
-    "requires_grad": (False,),
-    "generator": (),
-    "out": (),
-    "layout": (),
-    "pin_memory": (False,),
-    "memory_format": (),
-    "non_blocking": (False, True),
-    "copy": (False, True),
+    **{"device": ("cpu", "cpu:0"), "requires_grad": (False,)},
+    **{"pin_memory": (False,), "non_blocking": (False, True)},
+    **dict.fromkeys(("generator", "out", "layout", "memory_format"), ()),
 }
 """Arguments of PyTorch's, and the values, with None, that change nothing."""
 
@@ -53,11 +47,16 @@ def method(f: Function) -> Function:
     return f
 
 
-def both(f: Function, *aliases: str) -> Function:
+def both(f: Function, *others: str) -> Function:
     """Register a function of ``torch`` that is also a method."""
-    for name in (f.__name__.rstrip("_"), *aliases):
+    for name in (f.__name__.rstrip("_"), *others):
         FUNCTIONS[name] = METHODS[name] = f
     return f
+
+
+def also(*others: str) -> Callable[[Function], Function]:
+    """Register a function of ``torch`` and method by other names, too."""
+    return lambda f: both(f, *others)
 
 
 def functional(f: Function) -> Function:
@@ -70,6 +69,16 @@ def linalg(f: Function) -> Function:
     """Register a function of ``torch.linalg``."""
     LINALG[f.__name__.removeprefix("linalg_")] = f
     return f
+
+
+def short(
+    functions: Mapping[str, Function], *registers: dict[str, Function]
+) -> None:
+    """Register functions of one line by their names."""
+    for name, f in functions.items():
+        f.__name__ = name
+        for register in registers:
+            register[name] = f
 
 
 def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
@@ -87,7 +96,6 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
     needs_tensor = code.co_varnames[:1] == ("input",)
     needed = code.co_varnames[: code.co_argcount - len(f.__defaults__ or ())]
     seen = f.__name__ if owner == "torch.linalg" else name
-
     f.__qualname__ = name
 
     @wraps(f)
@@ -115,16 +123,13 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
 def _without_others(
     kwargs: dict[str, Any], accepted: frozenset[str], where: str
 ) -> dict[str, Any]:
-    """Return the arguments by their usual names, without what is no use."""
+    """Return the arguments by their usual names, without those that change nothing."""
     kept = {}
     for key, x in kwargs.items():
         word = _OTHER_WORDS.get(key, key)
         if word in accepted or key not in _WITHOUT_EFFECT:
             kept[word] = x
         elif x is not None and str(x) not in map(str, _WITHOUT_EFFECT[key]):
-            raise not_here(
-                f"{where}({key}={x!r})"
-                if isinstance(x, str)
-                else f"{where}({key}=…)"
-            )
+            shown = repr(x) if isinstance(x, str) else "…"
+            raise not_here(f"{where}({key}={shown})")
     return kept

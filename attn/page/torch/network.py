@@ -5,104 +5,68 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .creation import _RANDOM, full_like
-from .dtypes import FLOAT, bool_, finfo, float32, float64, int64
+from .choosing import masked_fill
+from .conversion import convert
+from .creation import CHANCE, filled
+from .dtypes import bool_, finfo, float32, float64, int64
+from .einsum import einsum
 from .elementwise import elementwise, sigmoid
 from .errors import not_here
 from .indexing import getitem
-from .names import FUNCTIONS, METHODS, called, functional
-from .pairs import add, div, mul, pair, sub
-from .products import einsum, matmul
+from .joining import cat, repeat_interleave
+from .names import FUNCTIONAL, FUNCTIONS, METHODS, functional, short
+from .pairs import add, div, mul, sub
+from .products import matmul
 from .reductions import linalg_vector_norm, mean_of, rows
-from .shapes import cat, permuted, repeat_interleave
-from .tensor import Tensor, elements, new, rounded, size_of
-
-softmax_along = METHODS["softmax"]
-log_softmax_along = METHODS["log_softmax"]
+from .shapes import narrow, transpose, unfold, unsqueeze
+from .tensor import Tensor, elements, new, rounded
 
 
-@functional
-def softmax(input, dim=None, _stacklevel=3, dtype=None):
-    return softmax_along(input, _usual_axis(input, dim), dtype=dtype)
+def _along(name: str) -> None:
+    def compute(input, dim=None, _stacklevel=3, dtype=None):
+        if dim is None:  # what PyTorch takes, with a warning
+            dim = 0 if len(input.shape) in (0, 1, 3) else 1
+        return METHODS[name](input, dim, dtype=dtype)
+
+    short({name: compute}, FUNCTIONAL)
 
 
-@functional
-def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
-    return log_softmax_along(input, _usual_axis(input, dim), dtype=dtype)
+_along("softmax")
+_along("log_softmax")
 
 
-def _usual_axis(x: Tensor, dim: int | None) -> int:
-    """Return what PyTorch takes without ``dim``, and warns about."""
-    if dim is None:
-        return 0 if len(x.shape) in (0, 1, 3) else 1
-    return dim
-
-
-@functional
-def linear(input, weight, bias=None):
-    if len(weight.shape) == 2:
-        weight = permuted(weight, [1, 0])
-    result = matmul(input, weight)
-    return result if bias is None else add(result, bias)
-
-
-def _silu(x: float) -> float:
-    return x * sigmoid(x)
-
-
-def _softplus(x: float) -> float:
-    return x if x > 20 else math.log1p(math.exp(x))
-
-
-def _logsigmoid(x: float) -> float:
-    return min(x, 0.0) - math.log1p(math.exp(-abs(x)))
+def _gelu(x: float) -> float:
+    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
 for _name, _f in {
-    "silu": _silu,
-    "softplus": _softplus,
-    "logsigmoid": _logsigmoid,
+    "silu": lambda x: x * sigmoid(x),
+    "softplus": lambda x: x if x > 20 else math.log1p(math.exp(x)),
     "sigmoid": sigmoid,
     "tanh": math.tanh,
+    "relu": lambda x: x if x > 0 or x != x else 0.0,
 }.items():
     functional(elementwise(_name, _f))
 
 
 @functional
-def relu(input):
-    return METHODS["relu"](input)
-
-
-@functional
 def elu(input, alpha=1.0):
     f = lambda x: x if x > 0 else alpha * math.expm1(x)  # noqa: E731
-    return elementwise("", f)(input)
+    return elementwise("elu", f)(input)
 
 
 @functional
 def gelu(input, approximate="none"):
-
-    def exact(x: float) -> float:
-        return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
-
-    def tanh(x: float) -> float:
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-        return 0.5 * x * (1 + math.tanh(inner))
-
-    f = tanh if approximate == "tanh" else exact
-    return elementwise("", f)(input)
+    if approximate != "none":
+        raise not_here(f"F.gelu(approximate={approximate!r})")
+    return elementwise("gelu", _gelu)(input)
 
 
 @functional
-def leaky_relu(input, negative_slope=0.01):
-    values = [x if x > 0 else x * negative_slope for x in elements(input)]
-    return rounded(values, input.shape, input.dtype)
-
-
-@functional
-def glu(input, dim=-1):
-    a, b = METHODS["chunk"](input, 2, dim)
-    return mul(a, METHODS["sigmoid"](b))
+def linear(input, weight, bias=None):
+    weight = transpose(weight, 0, 1) if len(weight.shape) == 2 else weight
+    result = matmul(input, weight)
+    return result if bias is None else add(result, bias)
 
 
 @functional
@@ -111,9 +75,24 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
     return div(input, METHODS["clamp"](norms, eps))
 
 
-def _last_axes(
-    name: str, x: Tensor, shape: Any, weight: Tensor | None
-) -> list[int]:
+@functional
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    norms = [
+        METHODS["clamp"](linalg_vector_norm(x, 2, dim), eps) for x in (x1, x2)
+    ]
+    return div(METHODS["sum"](mul(x1, x2), dim), mul(*norms))
+
+
+@functional
+def kl_div(input, target, reduction="mean"):
+    parts = sub(METHODS["xlogy"](target, target), mul(target, input))
+    if reduction == "batchmean":
+        return div(METHODS["sum"](parts), input.shape[0])
+    return parts if reduction == "none" else METHODS[reduction](parts)
+
+
+def _rows(x: Tensor, shape: Any, weight: Tensor | None) -> list[list[Any]]:
+    """Return the elements of the last axes, which must have this shape."""
     shape = tuple(shape)
     n = len(x.shape) - len(shape)
     if n < 0 or tuple(x.shape[n:]) != shape:
@@ -128,66 +107,60 @@ def _last_axes(
             f"got weight of shape {list(weight.shape)} and normalized_shape "
             f"= {list(shape)}"
         )
-    return list(range(n, len(x.shape)))
+    return rows(x, list(range(n, len(x.shape))))
+
+
+def _scaled(x: Tensor, values: list[Any], weight: Any, bias: Any) -> Tensor:
+    result = new(values, x.shape, float64)
+    result = (
+        result if weight is None else mul(result, convert(weight, float64))
+    )
+    result = result if bias is None else add(result, convert(bias, float64))
+    return convert(result, x.dtype)
 
 
 @functional
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    dims = _last_axes("layer_norm", input, normalized_shape, weight)
-    scale = elements(weight) if weight is not None else None
-    shift = elements(bias) if bias is not None else None
     values: list[Any] = []
-    for row in rows(input, dims):
+    for row in _rows(input, normalized_shape, weight):
         middle = mean_of(row)
         centred = [x - middle for x in row]
         factor = 1 / math.sqrt(mean_of([x * x for x in centred]) + eps)
-        made = [x * factor for x in centred]
-        if scale is not None:
-            made = [x * s for x, s in zip(made, scale, strict=True)]
-        if shift is not None:
-            made = [x + s for x, s in zip(made, shift, strict=True)]
-        values += made
-    return rounded(values, input.shape, input.dtype)
+        values += [x * factor for x in centred]
+    return _scaled(input, values, weight, bias)
 
 
 @functional
 def rms_norm(input, normalized_shape, weight=None, eps=None):
-    dims = _last_axes("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = finfo(float64 if input.dtype is float64 else float32).eps
     values: list[Any] = []
-    for row in rows(input, dims):
+    for row in _rows(input, normalized_shape, weight):
         factor = 1 / math.sqrt(mean_of([x * x for x in row]) + eps)
         values += [x * factor for x in row]
-    if weight is None:
-        return rounded(values, input.shape, input.dtype)
-    return mul(new(values, input.shape, input.dtype), weight)
+    return _scaled(input, values, weight, None)
 
 
 @functional
 def pad(input, pad, mode="constant", value=None):
+    n, pad = len(input.shape), tuple(pad)
     if mode != "constant":
         raise not_here(f"F.pad(mode={mode!r})")
-    pad = tuple(pad)
-    if len(pad) > 2 * len(input.shape):
+    if len(pad) > 2 * n:
         raise RuntimeError(
             "Padding length should be less than or equal to two times the "
             f"input dimension but got padding length {len(pad)} and input of "
-            f"dimension {len(input.shape)}"
+            f"dimension {n}"
         )
-    for i in range(len(pad) // 2):
-        d = len(input.shape) - 1 - i
-        for count, first in ((pad[2 * i], True), (pad[2 * i + 1], False)):
-            if count < 0:
-                cut = slice(-count, None) if first else slice(None, count)
-                input = getitem(input, (*[slice(None)] * d, cut))
-            elif count:
-                shape = list(input.shape)
-                shape[d] = count
-                size = size_of(tuple(shape))
-                edge = input.dtype.round([value or 0]) * size
-                more = new(edge, shape, input.dtype)
-                input = cat([more, input] if first else [input, more], d)
+    for i, count in enumerate(pad):
+        d, is_first = n - 1 - i // 2, i % 2 == 0
+        if count < 0:
+            cut = slice(-count, None) if is_first else slice(None, count)
+            input = getitem(input, (*[slice(None)] * d, cut))
+        elif count:
+            shape = (*input.shape[:d], count, *input.shape[d + 1 :])
+            more = filled(shape, value or 0, input.dtype)
+            input = cat([more, input] if is_first else [input, more], d)
     return input
 
 
@@ -197,15 +170,8 @@ def one_hot(tensor, num_classes=-1):
     n = max(index) + 1 if num_classes < 0 else num_classes
     if index and max(index) >= n:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    values = [0] * (len(index) * n)
-    for i, k in enumerate(index):
-        values[i * n + k] = 1
+    values = [int(k == i) for i in index for k in range(n)]
     return new(values, [*tensor.shape, n], int64)
-
-
-@functional
-def embedding(input, weight):
-    return getitem(weight, input)
 
 
 @functional
@@ -216,63 +182,34 @@ def dropout(input, p=0.5, training=True, inplace=False):
         )
     if not training or p == 0:
         return input
-    kept = [_RANDOM.random() >= p for _ in range(len(elements(input)))]
-    values = [
-        x / (1 - p) if k else 0.0
-        for x, k in zip(elements(input), kept, strict=True)
+    scaled = [
+        x / (1 - p) if CHANCE.random() >= p else 0.0 for x in elements(input)
     ]
-    return rounded(values, input.shape, input.dtype)
+    return rounded(scaled, input.shape, input.dtype)
 
 
 @functional
-def conv1d(
-    input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
-):
+def conv1d(input, weight, bias=None, padding=0, groups=1):
     """Slide windows of weights along the last axis."""
-    if padding:
-        input = pad(input, (padding, padding))
-    out, per_group, width = weight.shape
-    span = dilation * (width - 1) + 1
-    x = getitem(
-        METHODS["unfold"](input, -1, span, stride),
-        (..., slice(None, None, dilation)),
-    )
-    n = len(input.shape) - 2
+    n, (out, per_group, width) = len(input.shape) - 2, weight.shape
+    windows = unfold(pad(input, (padding, padding)), -1, width, 1)
     parts = []
     for k in range(groups):
-        own = METHODS["narrow"](x, n, k * per_group, per_group)
-        w = METHODS["narrow"](weight, 0, k * (out // groups), out // groups)
+        own = narrow(windows, n, k * per_group, per_group)
+        w = narrow(weight, 0, k * (out // groups), out // groups)
         parts.append(einsum("...clw,ocw->...ol", own, w))
     result = cat(parts, n)
-    if bias is None:
-        return result
-    return add(result, METHODS["unsqueeze"](bias, -1))
+    return result if bias is None else add(result, unsqueeze(bias, -1))
 
 
-@functional
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    dots = METHODS["sum"](mul(x1, x2), dim)
-    norms = [
-        METHODS["clamp"](linalg_vector_norm(x, 2, dim), eps) for x in (x1, x2)
-    ]
-    return div(dots, mul(*norms))
-
-
-@functional
-def mse_loss(input, target):
-    values, _ = pair(lambda a, b: (a - b) ** 2, input, target, input.dtype)
-    return rounded([mean_of(values)], (), input.dtype)
-
-
-@functional
-def kl_div(input, target, reduction="mean", log_target=False):
-    if log_target:
-        parts = mul(METHODS["exp"](target), sub(target, input))
-    else:
-        parts = sub(METHODS["xlogy"](target, target), mul(target, input))
-    if reduction == "batchmean":
-        return div(METHODS["sum"](parts), input.shape[0])
-    return parts if reduction == "none" else METHODS[reduction](parts)
+def _weights(row: list[float]) -> list[float]:
+    """Return the softmax; of a row without a key, zeros."""
+    high = max(row, default=0.0)
+    if high == -math.inf:
+        return [0.0] * len(row)
+    exps = [math.exp(x - high) for x in row]
+    total = sum(exps)
+    return [x / total for x in exps]
 
 
 @functional
@@ -298,42 +235,28 @@ def scaled_dot_product_attention(
             f"{key.dtype.c_name} and value.dtype: {value.dtype.c_name} "
             "instead."
         )
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key = repeat_interleave(key, groups, -3)
-        value = repeat_interleave(
-            value, query.shape[-3] // value.shape[-3], -3
-        )
     kind = query.dtype if query.dtype.itemsize == 8 else float32
-    q, k, v = (METHODS["to"](x, kind) for x in (query, key, value))
-    if scale is None:
-        scale = 1 / math.sqrt(q.shape[-1])
-    n = len(k.shape)
-    k = permuted(k, [*range(n - 2), n - 1, n - 2])
-    scores = mul(matmul(q, k), scale)
-    L, S = scores.shape[-2:]
+    q, k, v = (convert(x, kind) for x in (query, key, value))
+    if enable_gqa:
+        heads = q.shape[-3]
+        k, v = (repeat_interleave(x, heads // x.shape[-3], -3) for x in (k, v))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = mul(matmul(q, transpose(k, -1, -2)), scale)
     if is_causal:
+        L, S = scores.shape[-2:]
         may = [j <= i for i in range(L) for j in range(S)]
         attn_mask = new(may, [L, S], bool_)
     if attn_mask is not None and attn_mask.dtype is bool_:
         hidden = METHODS["logical_not"](attn_mask)
-        scores = METHODS["masked_fill"](scores, hidden, -math.inf)
+        scores = masked_fill(scores, hidden, -math.inf)
     elif attn_mask is not None:
-        scores = add(scores, METHODS["to"](attn_mask, kind))
-    weights: list[float] = []
+        scores = add(scores, convert(attn_mask, kind))
+    values: list[float] = []
     for row in rows(scores, [len(scores.shape) - 1]):
-        high = max(row, default=0.0)
-        if high == -math.inf:
-            weights += [0.0] * len(row)
-        else:
-            exps = [math.exp(x - high) for x in row]
-            whole = sum(exps)
-            weights += [x / whole for x in exps]
-    made = dropout(rounded(weights, scores.shape, kind), dropout_p)
-    return METHODS["to"](matmul(made, v), query.dtype)
+        values += _weights(row)
+    weights = dropout(rounded(values, scores.shape, kind), dropout_p)
+    return convert(matmul(weights, v), query.dtype)
 
 
-FUNCTIONS["rms_norm"] = rms_norm
-FUNCTIONS["layer_norm"] = layer_norm
-FUNCTIONS["dropout"] = dropout
-__all__ = ["FLOAT", "called", "full_like"]
+for _f in (rms_norm, layer_norm, dropout):
+    FUNCTIONS[_f.__name__] = _f

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .choosing import COMPARISONS
 from .dtypes import INT
 from .names import METHODS, method
-from .pairs import COMPARISONS
 from .tensor import Tensor, elements, expand_to, is_number, places, write
 
-IN_PLACE = """
-exp expm1 log log2 sqrt rsqrt reciprocal sin cos tanh sigmoid relu abs square
-floor ceil round neg add sub mul div pow remainder floor_divide clamp clip
-nan_to_num lerp addcmul logical_and logical_or logical_not
-logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not eq ne lt le gt ge
-tril triu cumsum
-""".split()
+IN_PLACE = (
+    *("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "relu"),
+    *("abs", "square", "floor", "ceil", "round", "neg", "reciprocal"),
+    *("add", "sub", "mul", "div", "pow", "remainder", "floor_divide"),
+    *("clamp", "clip", "nan_to_num", "lerp", "addcmul", "tril", "triu"),
+    *("logical_and", "logical_or", "logical_not", "logical_xor"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor"),
+)
 """Methods that have a sibling with an underscore, which overwrites."""
 
 
@@ -53,14 +54,12 @@ def masked_fill_(input, mask, value):
     result = METHODS["masked_fill"](input, mask, value)
     if result.shape != input.shape:
         return overwrite(input, result)
-    storage, values = input._storage, elements(result)
     axes = zip(input.shape, input._strides, strict=True)
+    found = places([*axes], input._start)
     hidden = elements(expand_to(mask, input.shape))
-    for i, m, v in zip(
-        places([*axes], input._start), hidden, values, strict=True
-    ):
+    for i, m, v in zip(found, hidden, elements(result), strict=True):
         if m:
-            storage[i] = v
+            input._storage[i] = v
     return input
 
 
@@ -73,42 +72,34 @@ def _operator(name: str, f: Callable[..., Any], is_reversed: bool) -> None:
     setattr(Tensor, name, apply)
 
 
+def _invert(x: Tensor) -> Tensor:
+    if x.dtype.kind > INT:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and "
+            "Boolean-type tensors"
+        )
+    return METHODS["bitwise_not"](x)
+
+
+def _matmul(x: Tensor, other: Any) -> Any:
+    is_tensor = isinstance(other, Tensor)
+    return METHODS["matmul"](x, other) if is_tensor else NotImplemented
+
+
 for _name in IN_PLACE:
     _in_place(_name)
 for _name, _like in {
     **{x: x for x in ("add", "sub", "mul", "pow")},
     **{x: f"bitwise_{x}" for x in ("and", "or", "xor")},
-    "truediv": "div",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
+    **{"truediv": "div", "floordiv": "floor_divide", "mod": "remainder"},
 }.items():
     _operator(f"__{_name}__", METHODS[_like], False)
     _operator(f"__r{_name}__", METHODS[_like], True)
     _operator(f"__i{_name}__", METHODS[f"{_like}_"], False)
 for _name in COMPARISONS:
     _operator(f"__{_name}__", METHODS[_name], False)
-for _name in ("neg", "abs"):
-    setattr(Tensor, f"__{_name}__", METHODS[_name])
-
-
-def _invert(self: Tensor) -> Tensor:
-    if self.dtype.kind > INT:
-        raise TypeError(
-            "~ (operator.invert) is only implemented on integer and "
-            "Boolean-type tensors"
-        )
-    return METHODS["bitwise_not"](self)
-
-
-def _positive(self: Tensor) -> Tensor:
-    return self
-
-
-def _matmul(self: Tensor, other: Any) -> Any:
-    is_tensor = isinstance(other, Tensor)
-    return METHODS["matmul"](self, other) if is_tensor else NotImplemented
-
-
-Tensor.__matmul__ = _matmul  # type: ignore[attr-defined]
-Tensor.__invert__ = _invert  # type: ignore[attr-defined]
-Tensor.__pos__ = _positive  # type: ignore[attr-defined]
+for _name, _f in {
+    **{"neg": METHODS["neg"], "abs": METHODS["abs"], "pos": lambda x: x},
+    **{"invert": _invert, "matmul": _matmul},
+}.items():
+    setattr(Tensor, f"__{_name}__", _f)

@@ -6,130 +6,90 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .dtypes import (
-    BOOL,
-    COMPLEX,
-    FLOAT,
-    REAL,
-    bool_,
-    complex64,
-    float32,
-    int64,
-)
+from .dtypes import COMPLEX, FLOAT, bool_, complex64, float32, int64
 from .tensor import Tensor, elements
 
 WIDTH, EDGE, THRESHOLD = 80, 3, 1000
+Writer = Callable[[Any], str]
 
 
 def text(x: Tensor) -> str:
     """Return ``tensor([[1., 2.]], dtype=torch.float64)``."""
-    values = elements(x)
-    short = len(values) > THRESHOLD
-    shown = _shown(x) if short else values
-    name = (
-        "Parameter containing:\ntensor("
-        if type(x) is not Tensor
-        else "tensor("
-    )
-    indent = len("tensor(")
-    if not values:
-        size = f", size={tuple(x.shape)}" if len(x.shape) != 1 else ""
-        body = f"[]{size}"
+    edge = EDGE if math.prod(x.shape) > THRESHOLD else max(x.shape, default=1)
+    if math.prod(x.shape):
+        body = _nested(x, 7, edge, _writer(x, _shown(x, edge)))
+        usual = (float32, int64, bool_, complex64)
     else:
-        body = _nested(x, indent, short, formatter(x, shown))
-    usual = x.dtype in (float32, int64, bool_, complex64) and (
-        values or x.dtype is float32
-    )
-    suffix = "" if usual else f", dtype={x.dtype}"
-    if type(x) is not Tensor:
-        suffix += ", requires_grad=True"
-    return f"{name}{body}{suffix})"
+        body = f"[], size={tuple(x.shape)}" if len(x.shape) != 1 else "[]"
+        usual = (float32,)
+    suffix = "" if x.dtype in usual else f", dtype={x.dtype}"
+    if type(x) is Tensor:
+        return f"tensor({body}{suffix})"
+    return f"Parameter containing:\ntensor({body}{suffix}, requires_grad=True)"
 
 
-def _shown(x: Tensor) -> list[Any]:
-    """Return the elements at the edges, which alone are printed."""
+def _at_edges(entries: list[Any], edge: int, cut: Any = None) -> list[Any]:
+    """Return the first and the last entries, with a sign between them."""
+    if len(entries) <= 2 * edge:
+        return entries
+    return entries[:edge] + ([cut] if cut else []) + entries[-edge:]
+
+
+def _shown(x: Tensor, edge: int) -> list[Any]:
     if not x.shape:
         return elements(x)
-    n = x.shape[0]
-    at = range(n) if n <= 2 * EDGE else [*range(EDGE), *range(n - EDGE, n)]
-    return [v for i in at for v in _shown(list(x)[i])]
+    return [v for y in _at_edges(list(x), edge) for v in _shown(y, edge)]
 
 
-def formatter(x: Tensor, shown: list[Any]) -> Callable[[Any], str]:
-    """Return a function that writes elements in the same width."""
+def _writer(x: Tensor, shown: list[Any]) -> Writer:
+    """Return a function that writes each element in the same width."""
     if x.dtype.kind == COMPLEX:
-        parts = [
-            _float_formatter([getattr(v, name) for v in shown])
+        real, imag = (
+            _float_writer([getattr(v, name) for v in shown])
             for name in ("real", "imag")
-        ]
+        )
 
-        def both_parts(v: Any) -> str:
-            imaginary = parts[1](v.imag).lstrip() + "j"
-            plus = "" if imaginary[0] in "+-" else "+"
-            return parts[0](v.real) + plus + imaginary
+        def both(v: complex) -> str:
+            end = imag(v.imag).lstrip() + "j"
+            return real(v.real) + ("" if end[0] in "+-" else "+") + end
 
-        return both_parts
+        return both
     if x.dtype.kind == FLOAT:
-        return _float_formatter(shown)
+        return _float_writer(shown)
     width = max(len(str(v)) for v in shown)
     return lambda v: str(v).rjust(width)
 
 
-def _float_formatter(shown: list[float]) -> Callable[[float], str]:
-    sizes = [abs(v) for v in shown if v and math.isfinite(v)]
-    if not sizes:
-        return lambda v: (
-            f"{v:.0f}".rjust(1) + ("." if math.isfinite(v) else "")
-        )
-    low, high = min(sizes), max(sizes)
-    whole = all(v == math.floor(v) for v in sizes)
-    if high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4:
-        form = ".4e"
-    elif whole:
-        form = ".0f"
-    else:
-        form = ".4f"
+def _float_writer(shown: list[float]) -> Writer:
+    finite = [v for v in shown if v and math.isfinite(v)]
+    form = ".0f"
+    if finite:
+        low, high = min(map(abs, finite)), max(map(abs, finite))
+        if high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4:
+            form = ".4e"
+        elif any(v != math.floor(v) for v in finite):
+            form = ".4f"
 
     def write(v: float) -> str:
-        is_whole = form == ".0f" and math.isfinite(v)
-        return f"{v:{form}}" + ("." if is_whole else "")
+        point = "." if form == ".0f" and math.isfinite(v) else ""
+        return f"{v:{form}}{point}"
 
-    finite = [v for v in shown if v and math.isfinite(v)]
-    width = max(len(f"{v:{form}}") + (form == ".0f") for v in finite)
+    width = max((len(write(v)) for v in finite), default=1)
     return lambda v: write(v).rjust(width)
 
 
-def _nested(
-    x: Tensor, indent: int, short: bool, write: Callable[[Any], str]
-) -> str:
+def _nested(x: Tensor, indent: int, edge: int, write: Writer) -> str:
     if not x.shape:
         return write(elements(x)[0])
-    n = x.shape[0]
-    cut = short and n > 2 * EDGE
+    margin = " " * (indent + 1)
     if len(x.shape) == 1:
-        values = elements(x)
-        if cut:
-            words = [write(v) for v in values[:EDGE]] + [" ..."]
-            words += [write(v) for v in values[-EDGE:]]
-        else:
-            words = [write(v) for v in values]
-        width = max((len(w) for w in words if w != " ..."), default=1)
-        each = max(1, (WIDTH - indent) // (width + 2))
-        lines = [
-            ", ".join(words[i : i + each]) for i in range(0, len(words), each)
-        ]
-        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    entries = list(x)
-    if cut:
-        parts = [_nested(y, indent + 1, short, write) for y in entries[:EDGE]]
-        parts += ["..."]
-        parts += [
-            _nested(y, indent + 1, short, write) for y in entries[-EDGE:]
-        ]
-    else:
-        parts = [_nested(y, indent + 1, short, write) for y in entries]
-    between = "," + "\n" * (len(x.shape) - 1) + " " * (indent + 1)
-    return "[" + between.join(parts) + "]"
-
-
-__all__ = ["BOOL", "REAL"]
+        words = _at_edges([write(v) for v in elements(x)], edge, " ...")
+        each = max(1, (WIDTH - indent) // (max(map(len, words)) + 2))
+        lines = [words[i : i + each] for i in range(0, len(words), each)]
+        return "[" + f",\n{margin}".join(map(", ".join, lines)) + "]"
+    rows = _at_edges(list(x), edge, "...")
+    parts = [
+        y if isinstance(y, str) else _nested(y, indent + 1, edge, write)
+        for y in rows
+    ]
+    return "[" + ("," + "\n" * (len(x.shape) - 1) + margin).join(parts) + "]"

@@ -1,17 +1,17 @@
-"""Modules: parameters by name, linear maps, norms."""
+"""Modules: parameters by name, and linear maps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..creation import _RANDOM, _filled
-from ..dtypes import FLOAT, dtype
-from ..errors import lookup_error, not_here
-from ..tensor import Tensor, elements, new, rounded, size_of, write
-from . import functional, init
+from ..creation import CHANCE
+from ..dtypes import FLOAT, dtype, float32, float64
+from ..errors import lookup_error
+from ..tensor import Tensor, elements, rounded, size_of, strides_of, write
+from . import functional
 
-__all__ = ["functional", "init"]
+__all__ = ["functional"]
 
 
 class Parameter(Tensor):
@@ -24,17 +24,6 @@ class Parameter(Tensor):
             data._storage, data.shape, data.dtype, data._strides, data._start
         )
         self.requires_grad = requires_grad
-
-
-class Buffer(Tensor):
-    """A tensor that a module keeps and does not train."""
-
-    __slots__ = ()
-
-    def __init__(self, data: Tensor, *, persistent: bool = True) -> None:
-        super().__init__(
-            data._storage, data.shape, data.dtype, data._strides, data._start
-        )
 
 
 class Module:
@@ -50,30 +39,25 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def __setattr__(self, name: str, x: Any) -> None:
-        kinds = {
-            "_parameters": Parameter,
-            "_modules": Module,
-            "_buffers": Buffer,
-        }
+        kinds = {"_parameters": Parameter, "_modules": Module}
         for place, kind in kinds.items():
-            if isinstance(x, kind):
-                if "_parameters" not in self.__dict__:
-                    what = "module" if kind is Module else "parameters"
-                    raise AttributeError(
-                        f"cannot assign {what} before Module.__init__() call"
-                    )
-                self.__dict__[place][name] = x
-                return
-        for place in kinds:
+            if isinstance(x, kind) and place not in self.__dict__:
+                what = "module" if kind is Module else "parameters"
+                raise AttributeError(
+                    f"cannot assign {what} before Module.__init__() call"
+                )
+        for place in ("_buffers", *kinds):
             own = self.__dict__.get(place, {})
-            if name in own and (x is None or place == "_buffers"):
+            if isinstance(x, kinds.get(place, ())) or name in own:
+                if place == "_parameters" and not isinstance(
+                    x, Parameter | None
+                ):
+                    raise TypeError(
+                        f"cannot assign 'torch.FloatTensor' as parameter "
+                        f"'{name}' (torch.nn.Parameter or None expected)"
+                    )
                 own[name] = x
                 return
-            if name in own and place == "_parameters":
-                raise TypeError(
-                    f"cannot assign '{Tensor.__module__ and 'torch.FloatTensor'}' as "
-                    f"parameter '{name}' (torch.nn.Parameter or None expected)"
-                )
         self.__dict__[name] = x
 
     def __getattr__(self, name: str) -> Any:
@@ -94,68 +78,56 @@ class Module:
         """Keep a tensor that is trained."""
         self._parameters[name] = param
 
-    def add_module(self, name: str, module: Module) -> None:
-        """Keep a module."""
-        self._modules[name] = module
-
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """Yield this module and all within it, with their names."""
         yield prefix, self
         for name, module in self._modules.items():
             yield from module.named_modules(f"{prefix}.{name}".lstrip("."))
 
+    def _named(self, place: str) -> Iterator[tuple[str, Any]]:
+        for prefix, module in self.named_modules():
+            for name, x in module.__dict__[place].items():
+                if x is not None:
+                    yield f"{prefix}.{name}".lstrip("."), x
+
     def modules(self) -> Iterator[Module]:
         """Yield this module and all within it."""
         return (module for _, module in self.named_modules())
 
-    def children(self) -> Iterator[Module]:
-        """Yield the modules directly within this one."""
-        return iter(self._modules.values())
-
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """Yield the parameters of this module and all within it."""
-        for prefix, module in self.named_modules():
-            for name, x in module._parameters.items():
-                if x is not None:
-                    yield f"{prefix}.{name}".lstrip("."), x
+        return self._named("_parameters")
 
     def parameters(self) -> Iterator[Parameter]:
         """Yield the parameters of this module and all within it."""
-        return (x for _, x in self.named_parameters())
+        return (x for _, x in self._named("_parameters"))
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the buffers of this module and all within it."""
-        for prefix, module in self.named_modules():
-            for name, x in module._buffers.items():
-                if x is not None:
-                    yield f"{prefix}.{name}".lstrip("."), x
+        return self._named("_buffers")
 
     def buffers(self) -> Iterator[Tensor]:
         """Yield the buffers of this module and all within it."""
-        return (x for _, x in self.named_buffers())
+        return (x for _, x in self._named("_buffers"))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return parameters and buffers by name."""
-        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        return dict([*self._named("_parameters"), *self._named("_buffers")])
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], strict: bool = True
     ) -> None:
         """Overwrite parameters and buffers."""
-        own = self.state_dict()
-        problems = []
+        own, problems = self.state_dict(), []
         missing = [f'"{x}"' for x in own if x not in state_dict]
         extra = [f'"{x}"' for x in state_dict if x not in own]
-        if strict and missing:
-            problems.append(
-                f"Missing key(s) in state_dict: {', '.join(missing)}. "
-            )
-        if strict and extra:
-            problems.append(
-                f"Unexpected key(s) in state_dict: {', '.join(extra)}. "
-            )
-        for name, x in state_dict.items():
-            if name in own and own[name].shape != x.shape:
+        for which, names in (("Missing", missing), ("Unexpected", extra)):
+            if strict and names:
+                keys = f"{which} key(s) in state_dict: {', '.join(names)}. "
+                problems.append(keys)
+        both = {name: x for name, x in state_dict.items() if name in own}
+        for name, x in both.items():
+            if own[name].shape != x.shape:
                 problems.append(
                     f"size mismatch for {name}: copying a param with shape "
                     f"{x.shape} from checkpoint, the shape in current model "
@@ -166,9 +138,8 @@ class Module:
                 "Error(s) in loading state_dict for "
                 f"{type(self).__name__}:\n\t" + "\n\t".join(problems)
             )
-        for name, x in state_dict.items():
-            if name in own:
-                write(own[name], own[name].dtype.round(elements(x)))
+        for name, x in both.items():
+            write(own[name], own[name].dtype.round(elements(x)))
 
     def train(self, mode: bool = True) -> Module:
         """Switch to training, in all modules within."""
@@ -186,29 +157,18 @@ class Module:
             x.requires_grad = requires_grad
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Module:
+    def to(self, *args: Any) -> Module:
         """Convert float parameters and buffers to another dtype."""
-        kinds = [x for x in (*args, *kwargs.values()) if isinstance(x, dtype)]
-        for x in (*self.parameters(), *self.buffers()):
-            for kind in kinds:
+        for kind in [x for x in args if isinstance(x, dtype)]:
+            for x in (*self.parameters(), *self.buffers()):
                 if x.dtype.kind == FLOAT:
-                    x._storage = kind.round(elements(x))
-                    x._start, x._strides = 0, new([], x.shape, kind)._strides
-                    x.dtype = kind
+                    x._storage, x._start = kind.round(elements(x)), 0
+                    x._strides, x.dtype = strides_of(x.shape), kind
         return self
 
     def double(self) -> Module:
         """Convert float parameters and buffers to float64."""
-        from ..dtypes import float64
-
         return self.to(float64)
-
-
-def _uniform(*shape: int, bound: float) -> Tensor:
-    from ..dtypes import float32
-
-    values = [_RANDOM.uniform(-bound, bound) for _ in range(size_of(shape))]
-    return rounded(values, shape, float32)
 
 
 class Linear(Module):
@@ -219,14 +179,16 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        bound = 1 / max(in_features, 1) ** 0.5
-        self.weight = Parameter(
-            _uniform(out_features, in_features, bound=bound)
+        self.weight = self._random(out_features, in_features)
+        self.register_parameter(
+            "bias", self._random(out_features) if bias else None
         )
-        if bias:
-            self.bias = Parameter(_uniform(out_features, bound=bound))
-        else:
-            self.register_parameter("bias", None)
+
+    def _random(self, *shape: int) -> Parameter:
+        bound = max(self.in_features, 1) ** -0.5
+        draws = range(size_of(shape))
+        values = [CHANCE.uniform(-bound, bound) for _ in draws]
+        return Parameter(rounded(values, shape, float32))
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the map to the last axis."""
@@ -256,132 +218,15 @@ class Dropout(Module):
         return functional.dropout(input, self.p, self.training)
 
 
-class Embedding(Module):
-    """A row of a table for each index."""
-
-    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
-        super().__init__()
-        shape = num_embeddings, embedding_dim
-        values = [_RANDOM.gauss(0.0, 1.0) for _ in range(size_of(shape))]
-        from ..dtypes import float32
-
-        self.weight = Parameter(rounded(values, shape, float32))
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the rows."""
-        return functional.embedding(input, self.weight)
-
-
-class LayerNorm(Module):
-    """Shift and scale the last axes to mean 0 and variance 1."""
-
-    def __init__(
-        self,
-        normalized_shape: Any,
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        shape = normalized_shape
-        self.normalized_shape = (
-            (shape,) if isinstance(shape, int) else tuple(shape)
-        )
-        self.eps = eps
-        if elementwise_affine:
-            self.weight = Parameter(_filled(self.normalized_shape, 1, None))
-        else:
-            self.register_parameter("weight", None)
-        if elementwise_affine and bias:
-            self.bias = Parameter(_filled(self.normalized_shape, 0, None))
-        else:
-            self.register_parameter("bias", None)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalize the last axes."""
-        return functional.layer_norm(
-            input, self.normalized_shape, self.weight, self.bias, self.eps
-        )
-
-
-class RMSNorm(Module):
-    """Divide the last axes by the root of their mean square."""
-
-    def __init__(
-        self, normalized_shape: Any, eps: float | None = None
-    ) -> None:
-        super().__init__()
-        shape = normalized_shape
-        self.normalized_shape = (
-            (shape,) if isinstance(shape, int) else tuple(shape)
-        )
-        self.eps = eps
-        self.weight = Parameter(_filled(self.normalized_shape, 1, None))
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalize the last axes."""
-        return functional.rms_norm(
-            input, self.normalized_shape, self.weight, self.eps
-        )
-
-
-class ModuleList(Module):
-    """Modules in a list."""
-
-    def __init__(self, modules: Any = ()) -> None:
-        super().__init__()
-        for i, module in enumerate(modules):
-            self._modules[str(i)] = module
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __getitem__(self, i: int) -> Module:
-        return list(self._modules.values())[i]
-
-
-class Sequential(ModuleList):
-    """Modules that are applied one after another."""
-
-    def __init__(self, *modules: Module) -> None:
-        super().__init__(modules)
-
-    def forward(self, input: Any) -> Any:
-        """Apply each to what the one before returns."""
-        for module in self:
-            input = module(input)
-        return input
-
-
 def _activation(name: str, f: Callable[..., Tensor]) -> None:
-    def forward(self: Module, input: Tensor) -> Tensor:
-        return f(input)
-
-    globals()[name] = type(name, (Module,), {"forward": forward})
+    members = {"forward": lambda self, input: f(input)}
+    globals()[name] = type(name, (Module,), members)
 
 
-for _name in ("SiLU", "ReLU", "GELU", "Sigmoid", "Tanh"):
+for _name in ("SiLU", "ReLU", "GELU"):
     _activation(_name, getattr(functional, _name.lower()))
-
-
-class Softmax(Module):
-    """Turn scores into weights that sum to 1 along an axis."""
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the weights."""
-        return functional.softmax(input, self.dim)
 
 
 def __getattr__(name: str) -> Any:
     said = f"module 'torch.nn' has no attribute '{name}'"
     raise lookup_error("nn", name, said)
-
-
-del not_here

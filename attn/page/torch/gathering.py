@@ -1,0 +1,176 @@
+"""Gather elements along an axis, scatter them, and take triangles."""
+
+from __future__ import annotations
+
+import operator
+from itertools import repeat
+from typing import Any
+
+from .dtypes import int64
+from .errors import not_here
+from .indexing import getitem, setitem
+from .joining import take
+from .names import METHODS, both, function, method
+from .shapes import diagonal, movedim
+from .tensor import Tensor, axis, elements, new, places, size_of, write
+
+
+@both
+def index_select(input, dim, index):
+    d = axis(dim, len(input.shape))
+    if not all(0 <= i < input.shape[d] for i in elements(index)):
+        raise IndexError("index out of range in self")
+    return take(input, d, elements(index))
+
+
+def _along(x: Tensor, d: int, index: Tensor, name: str) -> list[int]:
+    """Return where each element of index points, along one axis of x."""
+    if len(index.shape) != len(x.shape):
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as "
+            f"{'input' if name == 'gather' else 'self'} tensor"
+        )
+    if index.dtype is not int64:
+        raise RuntimeError(f"{name}(): Expected dtype int64 for index")
+    for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)):
+        if i != d and n > m and name == "gather":
+            raise RuntimeError(
+                f"Size does not match at dimension {i} expected index "
+                f"{list(index.shape)} to be no larger than self "
+                f"{list(x.shape)} apart from dimension {d}"
+            )
+    steps = [0 if i == d else s for i, s in enumerate(x._strides)]
+    bases = places([*zip(index.shape, steps, strict=True)], x._start)
+    n, step = x.shape[d], x._strides[d]
+    for i in elements(index):
+        if not 0 <= i < n:
+            raise RuntimeError(
+                f"index {i} is out of bounds for dimension {d} with size {n}"
+            )
+    pairs = zip(bases, elements(index), strict=True)
+    return [a + i * step for a, i in pairs]
+
+
+@both
+def gather(input, dim, index):
+    found = _along(input, axis(dim, len(input.shape)), index, "gather")
+    storage = input._storage
+    return new([storage[i] for i in found], index.shape, input.dtype)
+
+
+@method
+def scatter_(input, dim, index, src=None, *, value=None):
+    d = axis(dim, len(input.shape))
+    found = _along(input, d, index, "scatter")
+    given = value if src is None else src
+    values: Any
+    if isinstance(given, Tensor):
+        if given.dtype is not input.dtype:
+            raise RuntimeError(
+                "scatter(): Expected self.dtype to be equal to src.dtype"
+            )
+        sizes = zip(index.shape, input.shape, given.shape, strict=True)
+        if any(n > k or i != d and n > m for i, (n, m, k) in enumerate(sizes)):
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than "
+                f"self {list(input.shape)} apart from dimension {d} and to "
+                f"be no larger size than src {list(given.shape)}"
+            )
+        values = elements(getitem(given, tuple(map(slice, index.shape))))
+    else:
+        values = repeat(input.dtype.round([given])[0])
+    for i, v in zip(found, values):  # noqa: B905
+        input._storage[i] = v
+    return input
+
+
+@method
+def index_copy_(input, dim, index, source):
+    setitem(movedim(input, dim, 0), index, movedim(source, dim, 0))
+    return input
+
+
+@method
+def index_fill_(input, dim, index, value):
+    setitem(movedim(input, dim, 0), index, value)
+    return input
+
+
+@method
+def index_add_(input, dim, index, source, *, alpha=1):
+    target, source = movedim(input, dim, 0), movedim(source, dim, 0)
+    for i, row in zip(elements(index), source, strict=True):
+        METHODS["add_"](getitem(target, i), row, alpha=alpha)
+    return input
+
+
+def _copying(name: str) -> None:
+    in_place = METHODS[f"{name}_"]
+
+    def compute(input, *args, **kwargs):
+        return in_place(METHODS["clone"](input), *args, **kwargs)
+
+    compute.__name__ = name
+    both(compute)
+
+
+for _name in ("scatter", "index_copy", "index_fill", "index_add"):
+    _copying(_name)
+
+
+def _triangle(name: str, keeps: Any) -> None:
+    def triangle(input, diagonal=0):
+        if len(input.shape) < 2:
+            raise RuntimeError(
+                f"{name}: input tensor must have at least 2 dimensions"
+            )
+        rows, columns = (range(n) for n in input.shape[-2:])
+        keep = [keeps(j - i, diagonal) for i in rows for j in columns]
+        (zero,) = input.dtype.round([0])
+        values = elements(input)
+        keep *= len(values) // (len(keep) or 1)
+        kept = [v if k else zero for v, k in zip(values, keep, strict=True)]
+        return new(kept, input.shape, input.dtype)
+
+    def indices(row, col, offset=0):
+        pairs = [(i, j) for i in range(row) for j in range(col)]
+        pairs = [(i, j) for i, j in pairs if keeps(j - i, offset)]
+        values = [i for i, _ in pairs] + [j for _, j in pairs]
+        return new(values, [2, len(pairs)], int64)
+
+    triangle.__name__, indices.__name__ = name, f"{name}_indices"
+    both(triangle)
+    function(indices)
+
+
+_triangle("tril", operator.le)
+_triangle("triu", operator.ge)
+
+
+@both
+def diag(input, diagonal=0):
+    if len(input.shape) not in (1, 2):
+        raise RuntimeError(
+            f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
+        )
+    if len(input.shape) == 2:
+        return METHODS["clone"](METHODS["diagonal"](input, diagonal))
+    return diag_embed(input, diagonal)
+
+
+@both
+def diag_embed(input, offset=0):
+    n = input.shape[-1] + abs(offset)
+    shape = (*input.shape[:-1], n, n)
+    zeros = input.dtype.round([0]) * size_of(shape)
+    result = new(zeros, shape, input.dtype)
+    write(diagonal(result, offset, -2, -1), list(elements(input)))
+    return result
+
+
+@method
+def fill_diagonal_(input, fill_value):
+    if len(input.shape) != 2:
+        raise not_here("Tensor.fill_diagonal_ of other than two axes")
+    METHODS["fill_"](diagonal(input), fill_value)
+    return input
