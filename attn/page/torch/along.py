@@ -8,6 +8,7 @@ from operator import mul
 from typing import Any
 
 from .dtypes import FLOAT, dtype, int64
+from .errors import said
 from .joining import take
 from .names import METHODS, both
 from .reductions import (
@@ -53,10 +54,7 @@ def _register_softmax(name: str, f: Row) -> None:
     def compute(input, dim, *, dtype=None):
         x = converted(input, dtype)
         if x.dtype.kind != FLOAT:
-            raise NotImplementedError(
-                f'"{name}_lastdim_kernel_impl" not implemented for '
-                f"'{x.dtype.label}'"
-            )
+            raise said("no_softmax", name, x.dtype.label)
         return along(x, dim, f, x.dtype)
 
     compute.__name__ = name

@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 from .dtypes import FLOAT, bool_
+from .errors import said
 from .names import FUNCTIONS, METHODS, also, both, function, short
 from .pairs import (
     Operation,
@@ -48,9 +49,7 @@ def _logical(name: str, op: Operation) -> None:
     def bitwise(input, other):
         common = common_type(f"bitwise_{name}", input, other)
         if common.kind >= FLOAT:
-            raise NotImplementedError(
-                f"\"bitwise_{name}_cpu\" not implemented for '{common.label}'"
-            )
+            raise said("no_bitwise", name, common.label)
         return computed(op, input, other, common)
 
     logical.__name__, bitwise.__name__ = f"logical_{name}", f"bitwise_{name}"
@@ -115,10 +114,7 @@ def where(condition, input=None, other=None):
     if input is None:
         return METHODS["nonzero"](condition, as_tuple=True)
     if condition.dtype is not bool_:
-        raise RuntimeError(
-            "where expected condition to be a boolean tensor, but got a "
-            f"tensor with dtype {condition.dtype.label}"
-        )
+        raise said("where_mask", condition.dtype.label)
     f = lambda m, a, b: choose(m, a, b)  # noqa: E731
     return _three(f, condition, input, other, bool_)
 
@@ -132,23 +128,14 @@ short(
 @both
 def masked_fill(input, mask, value):
     if mask.dtype is not bool_:
-        raise RuntimeError(
-            "masked_fill_ only supports boolean masks, but got mask with "
-            f"dtype {mask.dtype.c_name}"
-        )
+        raise said("fill_mask", mask.dtype.c_name)
     if isinstance(value, Tensor):
         if value.shape:
-            raise RuntimeError(
-                "masked_fill_ only supports a 0-dimensional value tensor, "
-                f"but got tensor with {len(value.shape)} dimension(s)."
-            )
+            raise said("fill_axes", len(value.shape))
         (value,) = elements(value)
     (fitting,) = input.dtype.round([value])
     if abs(fitting) == inf and abs(value) < inf:
-        raise RuntimeError(
-            f"value cannot be converted to type {input.dtype.c_name} without "
-            "overflow"
-        )
+        raise said("fill_overflow", input.dtype.c_name)
     shape = broadcast_shapes(mask.shape, input.shape)
     values, hidden = (operand(x, x.dtype, shape) for x in (input, mask))
     if not shape:
@@ -161,9 +148,7 @@ def masked_fill(input, mask, value):
 @also("clip")
 def clamp(input, min=None, max=None):
     if min is None and max is None:
-        raise RuntimeError(
-            "torch.clamp: At least one of 'min' or 'max' must not be None"
-        )
+        raise said("no_bounds")
     for f, bound in ((larger, min), (smaller, max)):
         if bound is not None:
             input = computed(f, input, bound, result_type(input, bound))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .dtypes import COMPLEX, REAL
+from .errors import said
 from .names import METHODS, function
 from .tensor import elements, new
 
@@ -25,10 +26,7 @@ def polar(abs, angle):
 def view_as_complex(input):
     """Return a copy, where PyTorch returns a view."""
     if input.dtype not in _COMPLEX:
-        raise RuntimeError(
-            "view_as_complex is only supported for half, float and double "
-            f"tensors, but got a tensor of scalar type: {input.dtype.label}"
-        )
+        raise said("complex_dtype", input.dtype.label)
     if input.shape[-1:] != (2,):
         raise RuntimeError("Tensor must have a last dimension of size 2")
     return complex_(*METHODS["unbind"](input, -1))
@@ -38,8 +36,6 @@ def view_as_complex(input):
 def view_as_real(input):
     """Return a copy, where PyTorch returns a view."""
     if input.dtype.kind != COMPLEX:
-        raise RuntimeError(
-            "view_as_real is only supported for complex tensors"
-        )
+        raise said("real_dtype")
     values = [part for x in elements(input) for part in (x.real, x.imag)]
     return new(values, [*input.shape, 2], REAL[input.dtype])

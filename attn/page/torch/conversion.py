@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .dtypes import COMPLEX, NAMES, REAL, dtype
-from .errors import not_here
+from .errors import not_here, said
 from .names import FUNCTIONS, METHODS, function, method, short
 from .shapes import expand, permuted
 from .tensor import (
@@ -194,14 +194,11 @@ def _transposed(name: str) -> Any:
     def compute(x: Tensor) -> Tensor:
         n = len(x.shape)
         if name == "H" and n not in (0, 2):
-            said = f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor."
+            text = f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor."
             more = " For batches of matrices, consider using tensor.mH"
-            raise RuntimeError(said + more * (n > 2))
+            raise RuntimeError(text + more * (n > 2))
         if n == 1:
-            raise RuntimeError(
-                f"tensor.{name} is only supported on matrices or batches of "
-                f"matrices. Got {n}-D tensor."
-            )
+            raise said("transposed_axes", name, n)
         last = range(max(n - 2, 0), n)
         return permuted(x, [*range(n - 2), *reversed(last)])
 
@@ -216,9 +213,7 @@ def _part(name: str) -> Any:
             values = [getattr(v, name) for v in elements(x)]
             return rounded(values, x.shape, REAL[x.dtype])
         if name == "imag":
-            raise RuntimeError(
-                "imag is not implemented for tensors with non-complex dtypes."
-            )
+            raise said("no_imag")
         return x
 
     return compute

@@ -18,6 +18,7 @@ from .dtypes import (
     of_number,
     promote_types,
 )
+from .errors import said
 from .names import FUNCTIONS, function, method
 from .shapes import expand, reshape, sizes, transpose
 from .tensor import Tensor, elements, is_number, new, rounded, size_of
@@ -48,18 +49,13 @@ def _read(data: Any, values: list[Any], depth: int) -> tuple[int, ...]:
     size_of((len(values),))
     for shape, entry in zip(shapes, data, strict=True):
         if shape and shapes[0] and shape[0] != shapes[0][0]:
-            raise ValueError(
-                f"expected sequence of length {shapes[0][0]} at dim "
-                f"{depth + 1} (got {shape[0]})"
-            )
+            raise said("nested_length", shapes[0][0], depth + 1, shape[0])
         if shape != shapes[0]:
             if not shape:
                 raise TypeError("not a sequence")
             name = type(entry).__name__
             if isinstance(values[0], int):
-                raise TypeError(
-                    f"'{name}' object cannot be interpreted as an integer"
-                )
+                raise said("nested_type", name)
             raise TypeError(f"must be real number, not {name}")
     return (len(shapes), *(shapes[0] if shapes else ()))
 
@@ -78,15 +74,10 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype | None) -> Tensor:
     """Make a tensor of one number, of float32 if no dtype is given."""
     kind = kind or float32
     if not isinstance(kind, dtype):
-        raise TypeError(
-            f"dtype must be torch.dtype, not {type(kind).__name__}"
-        )
+        raise said("no_dtype", type(kind).__name__)
     for n in shape:
         if n < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension {n}: "
-                f"{list(shape)}"
-            )
+            raise said("negative_size", n, list(shape))
     value = elements(value)[0] if isinstance(value, Tensor) else value
     return new(kind.round([value]) * size_of(tuple(shape)), shape, kind)
 
@@ -176,9 +167,7 @@ def arange(start=0, end=None, step=1, *, dtype=None):
     if by == 0:
         raise RuntimeError("step must be nonzero")
     if (b - a) * by < 0:
-        raise RuntimeError(
-            "upper bound and lower bound inconsistent with step sign"
-        )
+        raise said("range_sign")
     is_whole = all(isinstance(x, int) for x in (a, b, by))
     count = -(-(b - a) // by) if is_whole else math.ceil((b - a) / by)
     size_of((count,))

@@ -9,7 +9,7 @@ from functools import lru_cache
 from struct import pack, unpack
 from typing import Any
 
-from .errors import not_here
+from .errors import not_here, said
 
 BOOL, INT, FLOAT, COMPLEX = range(4)
 
@@ -216,10 +216,7 @@ class finfo:
     def __init__(self, type: dtype = float32) -> None:
         type = REAL.get(type, type)
         if type.kind != FLOAT:
-            raise TypeError(
-                "torch.finfo() requires a floating point input type. Use "
-                "torch.iinfo to handle 'torch.finfo'"
-            )
+            raise said("finfo")
         digits, exponent = self._DIGITS[type.name]
         self.dtype, self.bits = type.name, 8 * type.itemsize
         self.eps = 2.0 ** (1 - digits)
@@ -239,10 +236,7 @@ class iinfo:
 
     def __init__(self, type: dtype) -> None:
         if type.kind != INT:
-            raise TypeError(
-                "torch.iinfo() requires an integer input type. Use "
-                "torch.finfo to handle 'torch.iinfo'"
-            )
+            raise said("iinfo")
         self.dtype, self.bits = type.name, 8 * type.itemsize
         self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
         self.max = self.min + 2**self.bits - 1

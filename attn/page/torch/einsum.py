@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .errors import said
 from .names import function
 from .products import check_batches, product
 from .reductions import sum_
@@ -23,10 +24,7 @@ def einsum(equation, *operands):
     terms = left.split(",")
     if len(terms) != len(operands):
         more = "fewer" if len(terms) > len(operands) else "more"
-        raise RuntimeError(
-            f"einsum(): {more} operands were provided than specified in the "
-            "equation"
-        )
+        raise said("einsum_operands", more)
     pairs = list(zip(terms, operands, strict=True))
     hidden = [len(x.shape) - len(term.replace("...", "")) for term, x in pairs]
     parts = [_labelled(term, x, i) for i, (term, x) in enumerate(pairs)]
@@ -37,10 +35,7 @@ def einsum(equation, *operands):
     result = _labels(right, max(*hidden, 0))
     for letter in result:
         if letter not in lengths:
-            raise RuntimeError(
-                f"einsum(): output subscript {letter} does not appear in the "
-                "equation for any input operand"
-            )
+            raise said("einsum_output", letter)
     labels, x = parts[0]
     for i, (others, y) in enumerate(parts[1:], 2):
         wanted = {*result}.union(*(own for own, _ in parts[i:]))
@@ -60,11 +55,7 @@ def _labelled(term: str, x: Tensor, i: int) -> tuple[Labels, Tensor]:
     """Return an operand's axes by name; of a repeated one, the diagonal."""
     count, ndim = len(term.replace("...", "")), len(x.shape)
     if "..." not in term and ndim != count:
-        raise RuntimeError(
-            f"einsum(): the number of subscripts in the equation ({count}) "
-            f"does not match the number of dimensions ({ndim}) for operand "
-            f"{i} and no ellipsis was given"
-        )
+        raise said("einsum_axes", count, ndim, i)
     labels = _labels(term, ndim - count)
     for c in {c for c in labels if labels.count(c) > 1}:
         first = labels.index(c)
@@ -80,11 +71,7 @@ def _lengths(parts: list[tuple[Labels, Tensor]]) -> dict[Any, int]:
         for c, n in zip(labels, x.shape, strict=True):
             known = lengths.get(c, 1)
             if n != known and 1 not in (n, known):
-                raise RuntimeError(
-                    f"einsum(): subscript {c} has size {n} for operand {i} "
-                    "which does not broadcast with previously seen size "
-                    f"{known}"
-                )
+                raise said("einsum_sizes", c, n, i, known)
             lengths[c] = n if known == 1 else known
     return lengths
 

@@ -19,6 +19,7 @@ from .dtypes import (
     finfo,
     float32,
 )
+from .errors import said
 from .names import both
 from .tensor import Tensor, elements, rounded
 
@@ -130,11 +131,7 @@ both(elementwise("abs", abs, lambda kind: REAL.get(kind, kind)), "absolute")
 
 def neg(input):
     if input.dtype.kind == BOOL:
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. "
-            "If you are trying to invert a mask, use the `~` or "
-            "`logical_not()` operator instead."
-        )
+        raise said("minus_bool")
     values = list(map(operator.neg, elements(input)))
     return rounded(values, input.shape, input.dtype)
 
@@ -145,9 +142,7 @@ both(neg, "negative")
 @both
 def bitwise_not(input):
     if input.dtype.kind > INT:
-        raise RuntimeError(
-            f"\"bitwise_not_cpu\" not implemented for '{input.dtype.label}'"
-        )
+        raise said("no_inverse", input.dtype.label)
     f = operator.not_ if input.dtype.kind == BOOL else operator.invert
     values = list(map(f, elements(input)))
     return rounded(values, input.shape, input.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import pkgutil
 from functools import lru_cache
 
@@ -19,15 +20,33 @@ def not_here(name: str) -> NotOnThisPage:
     return NotOnThisPage(f"{name} is not on this page; in Jupyter it is")
 
 
+def _table(file: str) -> dict[str, str]:
+    """Read a file of lines ``key: text``, wherever the package is."""
+    data = pkgutil.get_data(__package__ or "torch", file) or b""
+    lines = data.decode().splitlines()
+    return dict(line.split(": ", 1) for line in lines)
+
+
+@lru_cache
+def _words() -> dict[str, str]:
+    return _table("words.txt")
+
+
+def said(key: str, *values: object) -> Exception:
+    """Return an error in PyTorch's words, which are in ``words.txt``."""
+    kind, text = _words()[key].split(": ", 1)
+    error: Exception = getattr(builtins, kind)(text.format(*values))
+    return error
+
+
 @lru_cache
 def real_names() -> dict[str, frozenset[str]]:
     """Return the names that PyTorch has and the stand-in lacks.
 
     The keys are the module, or the class, as a reader writes it.
     """
-    data = pkgutil.get_data(__package__ or "torch", "names.txt") or b""
-    entries = (line.split(": ") for line in data.decode().splitlines())
-    return {owner: frozenset(names.split()) for owner, names in entries}
+    names = _table("names.txt").items()
+    return {owner: frozenset(text.split()) for owner, text in names}
 
 
 def lookup_error(owner: str, name: str, said: str) -> BaseException:

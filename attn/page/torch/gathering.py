@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Any
 
 from .dtypes import int64
-from .errors import not_here
+from .errors import not_here, said
 from .indexing import getitem, setitem
 from .joining import take
 from .names import METHODS, both, function, method
@@ -26,27 +26,18 @@ def index_select(input, dim, index):
 def _along(x: Tensor, d: int, index: Tensor, name: str) -> list[int]:
     """Return where each element of index points, along one axis of x."""
     if len(index.shape) != len(x.shape):
-        raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as "
-            f"{'input' if name == 'gather' else 'self'} tensor"
-        )
+        raise said("index_axes", "input" if name == "gather" else "self")
     if index.dtype is not int64:
         raise RuntimeError(f"{name}(): Expected dtype int64 for index")
     for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)):
         if i != d and n > m and name == "gather":
-            raise RuntimeError(
-                f"Size does not match at dimension {i} expected index "
-                f"{list(index.shape)} to be no larger than self "
-                f"{list(x.shape)} apart from dimension {d}"
-            )
+            raise said("gather_sizes", i, list(index.shape), list(x.shape), d)
     steps = [0 if i == d else s for i, s in enumerate(x._strides)]
     bases = places([*zip(index.shape, steps, strict=True)], x._start)
     n, step = x.shape[d], x._strides[d]
     for i in elements(index):
         if not 0 <= i < n:
-            raise RuntimeError(
-                f"index {i} is out of bounds for dimension {d} with size {n}"
-            )
+            raise said("pointed_out", i, d, n)
     pairs = zip(bases, elements(index), strict=True)
     return [a + i * step for a, i in pairs]
 
@@ -66,15 +57,15 @@ def scatter_(input, dim, index, src=None, *, value=None):
     values: Any
     if isinstance(given, Tensor):
         if given.dtype is not input.dtype:
-            raise RuntimeError(
-                "scatter(): Expected self.dtype to be equal to src.dtype"
-            )
+            raise said("scatter_dtypes")
         sizes = zip(index.shape, input.shape, given.shape, strict=True)
         if any(n > k or i != d and n > m for i, (n, m, k) in enumerate(sizes)):
-            raise RuntimeError(
-                f"Expected index {list(index.shape)} to be no larger than "
-                f"self {list(input.shape)} apart from dimension {d} and to "
-                f"be no larger size than src {list(given.shape)}"
+            raise said(
+                "scatter_sizes",
+                list(index.shape),
+                list(input.shape),
+                d,
+                list(given.shape),
             )
         values = elements(getitem(given, tuple(map(slice, index.shape))))
     else:
@@ -121,9 +112,7 @@ for _name in ("scatter", "index_copy", "index_fill", "index_add"):
 def _triangle(name: str, keeps: Any) -> None:
     def triangle(input, diagonal=0):
         if len(input.shape) < 2:
-            raise RuntimeError(
-                f"{name}: input tensor must have at least 2 dimensions"
-            )
+            raise said("triangle_axes", name)
         rows, columns = (range(n) for n in input.shape[-2:])
         keep = [keeps(j - i, diagonal) for i in rows for j in columns]
         (zero,) = input.dtype.round([0])
@@ -150,9 +139,7 @@ _triangle("triu", operator.ge)
 @both
 def diag(input, diagonal=0):
     if len(input.shape) not in (1, 2):
-        raise RuntimeError(
-            f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
-        )
+        raise said("diag_axes", len(input.shape))
     if len(input.shape) == 2:
         return METHODS["clone"](METHODS["diagonal"](input, diagonal))
     return diag_embed(input, diagonal)

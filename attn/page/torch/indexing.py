@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .dtypes import BOOL, INT, bool_, int64, uint8
+from .errors import said
 from .names import FUNCTIONS, both, called
 from .tensor import (
     Size,
@@ -25,9 +26,7 @@ from .tensor import (
 
 def _wrap(i: int, n: int, d: int) -> int:
     if not -n <= i < n:
-        raise IndexError(
-            f"index {i} is out of bounds for dimension {d} with size {n}"
-        )
+        raise said("index_out", i, d, n)
     return i % n
 
 
@@ -35,11 +34,7 @@ def _entry(x: Tensor, i: int) -> Tensor:
     """Return the view of one entry of the first axis."""
     shape = x.shape
     if not shape:
-        raise IndexError(
-            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "
-            "or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a "
-            "number"
-        )
+        raise said("index_of_number")
     n = shape[0]
     if i < 0:
         i += n
@@ -61,9 +56,7 @@ def _index_tensor(key: Any) -> Tensor:
         if not math.prod(key.shape):
             key = new([], key.shape, int64)
     if key.dtype is uint8 or key.dtype.kind not in (BOOL, INT):
-        raise IndexError(
-            "tensors used as indices must be long, int, byte or bool tensors"
-        )
+        raise said("index_dtype")
     return key
 
 
@@ -113,10 +106,12 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
                 own = x.shape[d : d + len(k.shape)]
                 for i, (n, m) in enumerate(zip(k.shape, own, strict=True)):
                     if n != m:
-                        raise IndexError(
-                            f"The shape of the mask {list(k.shape)} at index "
-                            f"{i} does not match the shape of the indexed "
-                            f"tensor {list(x.shape)} at index {d + i}"
+                        raise said(
+                            "mask_shape",
+                            list(k.shape),
+                            i,
+                            list(x.shape),
+                            d + i,
                         )
                 parts = nonzero(k, as_tuple=True)
             for part in parts:
@@ -137,11 +132,7 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
             try:
                 i = k.__index__()
             except (AttributeError, TypeError):
-                raise IndexError(
-                    "only integers, slices (`:`), ellipsis (`...`), None and "
-                    "long or byte Variables are valid indices (got "
-                    f"{type(k).__name__})"
-                ) from None
+                raise said("index_kind", type(k).__name__) from None
             start += _wrap(i, n, d) * step
         d += 1
     return alias(x, shape, tuple(strides), start), advanced
@@ -153,10 +144,7 @@ def _places(x: Tensor, advanced: dict[int, Tensor]) -> tuple[Size, list[int]]:
         common = broadcast_shapes(*(k.shape for k in advanced.values()))
     except RuntimeError:
         shapes = ", ".join(str(list(k.shape)) for k in advanced.values())
-        raise IndexError(
-            "shape mismatch: indexing tensors could not be broadcast "
-            f"together with shapes {shapes}"
-        ) from None
+        raise said("index_shapes", shapes) from None
     offsets = [0] * math.prod(common)
     for at, (d, k) in enumerate(advanced.items()):
         n, step = x.shape[d], x._strides[d]
@@ -204,10 +192,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """Overwrite what an index selects."""
     if not (isinstance(value, Tensor) or is_number(value)):
-        raise TypeError(
-            f"can't assign a {type(value).__name__} to a "
-            f"torch.{x.dtype.label}Tensor"
-        )
+        raise said("cannot_assign", type(value).__name__, x.dtype.label)
     view, advanced = _selected(x, key)
     if not advanced:
         write(view, _values_for(view, value, view.shape))
@@ -216,10 +201,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     try:
         values = _values_for(view, value, shape)
     except RuntimeError:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value.shape)} "
-            f"cannot be broadcast to indexing result of shape {list(shape)}"
-        ) from None
+        raise said("assigned_shape", list(value.shape), list(shape)) from None
     storage = view._storage
     for i, v in zip(found, values, strict=True):
         storage[i] = v
@@ -232,11 +214,13 @@ def _values_for(x: Tensor, value: Any, shape: Size) -> list[Any]:
     while value.shape and value.shape[0] == 1:
         value = _entry(value, 0)
     if len(value.shape) > len(shape):
-        raise RuntimeError(
-            f"expand({value.dtype.type}{{{list(value.shape)}}}, "
-            f"size={list(shape)}): the number of sizes provided "
-            f"({len(shape)}) must be greater or equal to the number of "
-            f"dimensions in the tensor ({len(value.shape)})"
+        raise said(
+            "expand_axes",
+            value.dtype.type,
+            list(value.shape),
+            list(shape),
+            len(shape),
+            len(value.shape),
         )
     values = elements(expand_to(value, shape))
     return list(values) if value.dtype is x.dtype else x.dtype.round(values)

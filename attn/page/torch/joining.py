@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dtypes import bool_, promote_types
+from .errors import said
 from .names import FUNCTIONS, METHODS, both, function, method, short
 from .shapes import narrow, reshape, sizes, transpose, unsqueeze
 from .tensor import (
@@ -24,21 +25,13 @@ from .tensor import (
 
 def _checked(name: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, tuple | list):
-        raise TypeError(
-            f"{name}(): argument 'tensors' (position 1) must be tuple of "
-            f"Tensors, not {type(tensors).__name__}"
-        )
+        raise said("not_a_sequence", name, type(tensors).__name__)
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 0, but got "
-                f"{type(x).__name__}"
-            )
+            raise said("not_a_tensor", i, type(x).__name__)
     if not tensors:
         if name == "cat":
-            raise ValueError(
-                "torch.cat(): expected a non-empty list of Tensors"
-            )
+            raise said("cat_nothing")
         raise RuntimeError(f"{name} expects a non-empty TensorList")
     return list(tensors)
 
@@ -52,23 +45,14 @@ def cat(tensors, dim=0):
     parts = [x for x in given if x.shape != (0,)] or given[:1]
     first = parts[0].shape
     if not first:
-        raise RuntimeError(
-            "zero-dimensional tensor (at position 0) cannot be concatenated"
-        )
+        raise said("cat_numbers")
     d = axis(dim, len(first))
     for i, x in enumerate(parts):
         if len(x.shape) != len(first):
-            raise RuntimeError(
-                "Tensors must have same number of dimensions: got "
-                f"{len(first)} and {len(x.shape)}"
-            )
+            raise said("cat_axes", len(first), len(x.shape))
         for j, (n, m) in enumerate(zip(first, x.shape, strict=True)):
             if n != m and j != d:
-                raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {d}. "
-                    f"Expected size {n} but got size {m} for tensor number "
-                    f"{i} in the list."
-                )
+                raise said("cat_sizes", d, n, m, i)
     rows = [(elements(x), math.prod(x.shape[d:])) for x in parts]
     values: list[Any] = []
     for k in range(math.prod(first[:d])):
@@ -88,11 +72,7 @@ def stack(tensors, dim=0):
     given = _checked("stack", tensors)
     for i, x in enumerate(given):
         if x.shape != given[0].shape:
-            raise RuntimeError(
-                "stack expects each tensor to be equal size, but got "
-                f"{list(given[0].shape)} at entry 0 and {list(x.shape)} at "
-                f"entry {i}"
-            )
+            raise said("stack_shapes", list(given[0].shape), list(x.shape), i)
     d = axis(dim, len(given[0].shape) + 1)
     return cat([unsqueeze(x, d) for x in given], d)
 
@@ -103,18 +83,11 @@ def split(input, split_size_or_sections, dim=0):
     lengths = split_size_or_sections
     if isinstance(lengths, int):
         if lengths <= 0:
-            raise RuntimeError(
-                "split expects split_size be non-negative, but got "
-                f"split_size={lengths}"
-            )
+            raise said("split_size", lengths)
         size = lengths
         lengths = [min(size, n - i) for i in range(0, n, size)] or [0]
     if sum(lengths) != n:
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {n} "
-            f"(input tensor's size at dimension {dim}), but got "
-            f"split_sizes={list(lengths)}"
-        )
+        raise said("split_sum", n, dim, list(lengths))
     parts, start = [], 0
     for length in lengths:
         parts.append(narrow(input, dim, start, length))
@@ -145,10 +118,7 @@ def repeat(input, *repeats):
     counts = sizes(repeats)
     extra = len(counts) - len(input.shape)
     if extra < 0:
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than "
-            "number of dimensions of tensor"
-        )
+        raise said("repeat_axes")
     shape = [1] * extra + list(input.shape)
     x = reshape(input, [m for n in shape for m in (1, n)])
     pairs = list(zip(counts, shape, strict=True))
@@ -165,10 +135,7 @@ def repeat_interleave(input, repeats, dim=None):
     counts = elements(repeats) if isinstance(repeats, Tensor) else [repeats]
     counts = counts * n if len(counts) == 1 else counts
     if len(counts) != n:
-        raise RuntimeError(
-            "repeats must have the same size as input along dim, but got "
-            f"repeats.size(0) = {len(counts)} and input.size({d}) = {n}"
-        )
+        raise said("repeats_length", len(counts), d, n)
     index = [i for i, count in enumerate(counts) for _ in range(count)]
     return take(input, d, index)
 

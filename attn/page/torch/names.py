@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from .errors import not_here
+from .errors import not_here, said
 
 Function = Callable[..., Any]
 
@@ -104,10 +104,7 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
         if kwargs and not accepted.issuperset(kwargs):
             kwargs = _without_others(kwargs, accepted, f"{owner}.{name}")
         if needs_tensor and args and not isinstance(args[0], Tensor):
-            raise TypeError(
-                f"{name}(): argument 'input' (position 1) must be Tensor, "
-                f"not {type(args[0]).__name__}"
-            )
+            raise said("argument", name, "input", 1, type(args[0]).__name__)
         if len(args) + len(kwargs) < len(needed):
             missing = [x for x in needed[len(args) :] if x not in kwargs]
             raise TypeError(

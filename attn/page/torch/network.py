@@ -11,7 +11,7 @@ from .creation import CHANCE, filled
 from .dtypes import bool_, finfo, float32, float64, int64
 from .einsum import einsum
 from .elementwise import elementwise, sigmoid
-from .errors import not_here
+from .errors import not_here, said
 from .indexing import getitem
 from .joining import cat, repeat_interleave
 from .names import FUNCTIONAL, FUNCTIONS, METHODS, functional, short
@@ -97,16 +97,9 @@ def _rows(x: Tensor, shape: Any, weight: Tensor | None) -> list[list[Any]]:
     n = len(x.shape) - len(shape)
     if n < 0 or tuple(x.shape[n:]) != shape:
         stars = ", ".join(["*", *map(str, shape)])
-        raise RuntimeError(
-            f"Given normalized_shape={list(shape)}, expected input with "
-            f"shape [{stars}], but got input of size{list(x.shape)}"
-        )
+        raise said("normalized_input", list(shape), stars, list(x.shape))
     if weight is not None and tuple(weight.shape) != shape:
-        raise RuntimeError(
-            "Expected weight to be of same shape as normalized_shape, but "
-            f"got weight of shape {list(weight.shape)} and normalized_shape "
-            f"= {list(shape)}"
-        )
+        raise said("normalized_weight", list(weight.shape), list(shape))
     return rows(x, list(range(n, len(x.shape))))
 
 
@@ -147,11 +140,7 @@ def pad(input, pad, mode="constant", value=None):
     if mode != "constant":
         raise not_here(f"F.pad(mode={mode!r})")
     if len(pad) > 2 * n:
-        raise RuntimeError(
-            "Padding length should be less than or equal to two times the "
-            f"input dimension but got padding length {len(pad)} and input of "
-            f"dimension {n}"
-        )
+        raise said("padding", len(pad), n)
     for i, count in enumerate(pad):
         d, is_first = n - 1 - i // 2, i % 2 == 0
         if count < 0:
@@ -177,9 +166,7 @@ def one_hot(tensor, num_classes=-1):
 @functional
 def dropout(input, p=0.5, training=True, inplace=False):
     if not 0 <= p <= 1:
-        raise ValueError(
-            f"dropout probability has to be between 0 and 1, but got {p}"
-        )
+        raise said("dropout", p)
     if not training or p == 0:
         return input
     scaled = [
@@ -224,16 +211,13 @@ def scaled_dot_product_attention(
     enable_gqa=False,
 ):
     if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be "
-            "set when is_causal=True"
-        )
+        raise said("mask_twice")
     if query.dtype is not key.dtype or query.dtype is not value.dtype:
-        raise RuntimeError(
-            "Expected query, key, and value to have the same dtype, but got "
-            f"query.dtype: {query.dtype.c_name} key.dtype: "
-            f"{key.dtype.c_name} and value.dtype: {value.dtype.c_name} "
-            "instead."
+        raise said(
+            "attention_dtypes",
+            query.dtype.c_name,
+            key.dtype.c_name,
+            value.dtype.c_name,
         )
     kind = query.dtype if query.dtype.itemsize == 8 else float32
     q, k, v = (convert(x, kind) for x in (query, key, value))

@@ -7,6 +7,7 @@ from typing import Any
 
 from .choosing import COMPARISONS
 from .dtypes import INT
+from .errors import said
 from .names import METHODS, method
 from .tensor import Tensor, elements, expand_to, is_number, places, write
 
@@ -24,15 +25,9 @@ IN_PLACE = (
 def overwrite(x: Tensor, result: Tensor) -> Tensor:
     """Write a result into a tensor that can hold it."""
     if result.dtype.kind > x.dtype.kind:
-        raise RuntimeError(
-            f"result type {result.dtype.label} can't be cast to the desired "
-            f"output type {x.dtype.label}"
-        )
+        raise said("in_place_dtype", result.dtype.label, x.dtype.label)
     if result.shape != x.shape:
-        raise RuntimeError(
-            f"output with shape {list(x.shape)} doesn't match the broadcast "
-            f"shape {list(result.shape)}"
-        )
+        raise said("in_place_shape", list(x.shape), list(result.shape))
     values = elements(result)
     write(x, values if result.dtype is x.dtype else x.dtype.round(values))
     return x
@@ -74,10 +69,7 @@ def _operator(name: str, f: Callable[..., Any], is_reversed: bool) -> None:
 
 def _invert(x: Tensor) -> Tensor:
     if x.dtype.kind > INT:
-        raise TypeError(
-            "~ (operator.invert) is only implemented on integer and "
-            "Boolean-type tensors"
-        )
+        raise said("no_tilde")
     return METHODS["bitwise_not"](x)
 
 

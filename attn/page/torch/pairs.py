@@ -19,6 +19,7 @@ from .dtypes import (
     promote_types,
 )
 from .elementwise import apply, as_float
+from .errors import said
 from .names import METHODS, also, both
 from .tensor import (
     Size,
@@ -70,10 +71,7 @@ def computed(
 def common_type(name: str, a: Any, b: Any, numbers: bool = True) -> dtype:
     """Return the common dtype, or refuse what is neither tensor nor number."""
     if not (isinstance(b, Tensor) or numbers and is_number(b)):
-        raise TypeError(
-            f"{name}(): argument 'other' (position 2) must be Tensor, "
-            f"not {type(b).__name__}"
-        )
+        raise said("argument", name, "other", 2, type(b).__name__)
     return result_type(a, b)
 
 
@@ -183,16 +181,9 @@ def sub(input, other, *, alpha=1):
         for x in given
     ]
     if all(bools):
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not "
-            "supported. Use the `^` or `logical_xor()` operator instead."
-        )
+        raise said("minus_bools")
     if any(bools):
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not "
-            "supported. If you are trying to invert a mask, use the `~` or "
-            "`logical_not()` operator instead."
-        )
+        raise said("minus_a_bool")
     return computed(operator.sub, input, _scaled(other, alpha), common)
 
 
@@ -233,9 +224,7 @@ def pow_(self, exponent):
             (self,) = common.round([self])
         return computed(_power, self, exponent, common)
     if not isinstance(exponent, Tensor) and exponent < 0:
-        raise RuntimeError(
-            "Integers to negative integer powers are not allowed."
-        )
+        raise said("negative_power")
     return computed(_whole_power, self, exponent, common)
 
 

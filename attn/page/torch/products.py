@@ -8,6 +8,7 @@ from operator import mul
 from typing import Any
 
 from .dtypes import promote_types
+from .errors import said
 from .names import FUNCTIONS, METHODS, both, function, linalg, short
 from .pairs import add, sub
 from .pairs import mul as times
@@ -27,16 +28,10 @@ from .tensor import (
 @both
 def matmul(input, other):
     if not isinstance(other, Tensor):
-        raise TypeError(
-            "matmul(): argument 'other' (position 2) must be Tensor, not "
-            f"{type(other).__name__}"
-        )
+        raise said("argument", "matmul", "other", 2, type(other).__name__)
     n, m = len(input.shape), len(other.shape)
     if not n or not m:
-        raise RuntimeError(
-            "both arguments to matmul need to be at least 1D, but they are "
-            f"{n}D and {m}D"
-        )
+        raise said("product_axes", n, m)
     _check(input, other)
     a = unsqueeze(input, 0) if n == 1 else input
     b = unsqueeze(other, 1) if m == 1 else other
@@ -63,47 +58,24 @@ def _check(a: Tensor, b: Tensor) -> None:
     is_batch = max(n, m) > 2 and not is_one
     if size != inner:
         if n == 1 and m == 1:
-            said = (
-                f"inconsistent tensor size, expected tensor [{size}] and src "
-                f"[{inner}] to have the same number of elements, but got "
-                f"{size} and {inner} elements respectively"
-            )
-        elif is_batch:
+            raise said("product_vectors", size, inner, size, inner)
+        if is_batch:
             batch = math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-            said = (
-                "Expected size for first two dimensions of batch2 tensor to "
-                f"be: [{batch}, {size}] but got: [{batch}, {inner}]."
-            )
-        elif m == 1:
-            said = (
-                f"size mismatch, got input ({rows}), mat ({rows}x{size}), "
-                f"vec ({inner})"
-            )
-        else:
-            said = (
-                f"mat1 and mat2 shapes cannot be multiplied ({rows}x{size} "
-                f"and {inner}x{b.shape[-1]})"
-            )
-        raise RuntimeError(said)
+            raise said("product_batches", batch, size, batch, inner)
+        if m == 1:
+            raise said("product_vector", rows, rows, size, inner)
+        raise said("product_sizes", rows, size, inner, b.shape[-1])
     if a.dtype is not b.dtype:
         if n == 1 and m == 1:
-            raise RuntimeError(
-                "dot : expected both vectors to have same dtype, but found "
-                f"{a.dtype.label} and {b.dtype.label}"
-            )
+            raise said("dot_dtypes", a.dtype.label, b.dtype.label)
         check_batches(a, b) if is_batch else None
-        raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{a.dtype.c_name} != {b.dtype.c_name}"
-        )
+        raise said("product_dtypes", a.dtype.c_name, b.dtype.c_name)
 
 
 def check_batches(a: Tensor, b: Tensor) -> None:
     """Refuse batches of matrices in two dtypes."""
     if a.dtype is not b.dtype:
-        raise RuntimeError(
-            f"expected scalar type {a.dtype.label} but found {b.dtype.label}"
-        )
+        raise said("batch_dtypes", a.dtype.label, b.dtype.label)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -149,10 +121,7 @@ _of_axes("bmm", 3, "must be a 3D tensor", "batch1", "batch2")
 @both
 def dot(input, tensor):
     if len(input.shape) != 1 or len(tensor.shape) != 1:
-        raise RuntimeError(
-            f"1D tensors expected, but got {len(input.shape)}D and "
-            f"{len(tensor.shape)}D tensors"
-        )
+        raise said("dot_axes", len(input.shape), len(tensor.shape))
     return matmul(input, tensor)
 
 
@@ -163,10 +132,7 @@ FUNCTIONS["vdot"] = METHODS["vdot"] = dot
 def outer(input, vec2):
     for x, name in ((input, "self"), (vec2, "vec2")):
         if len(x.shape) != 1:
-            raise RuntimeError(
-                f"outer: Expected 1-D argument {name}, but got "
-                f"{len(x.shape)}-D"
-            )
+            raise said("outer_axes", name, len(x.shape))
     return times(unsqueeze(input, 1), vec2)
 
 

@@ -13,7 +13,7 @@ from operator import mul
 from typing import Any
 
 from .dtypes import FLOAT, REAL, bool_, dtype, float32, int64
-from .errors import not_here
+from .errors import not_here, said
 from .names import LINALG, METHODS, both, function, linalg
 from .shapes import permuted
 from .tensor import Tensor, axes, axis, elements, rounded
@@ -75,10 +75,7 @@ def mean_of(row: list[Any]) -> Any:
 def mean(input, dim=None, keepdim=False, *, dtype=None):
     x = converted(input, dtype)
     if x.dtype.kind < FLOAT:
-        raise RuntimeError(
-            "mean(): could not infer output dtype. Input dtype must be "
-            f"either a floating point or complex dtype. Got: {x.dtype.label}"
-        )
+        raise said("mean_dtype", x.dtype.label)
     return reduce(x, dim, keepdim, mean_of, x.dtype)
 
 
@@ -89,9 +86,7 @@ def _spread(name: str, last: Callable[[float], float]) -> None:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         if input.dtype.kind < FLOAT:
-            raise RuntimeError(
-                "std and var only support floating point and complex dtypes"
-            )
+            raise said("spread_dtype")
         less = int(unbiased) if correction is None else correction
 
         def f(row: list[Any]) -> float:
@@ -188,9 +183,7 @@ def _not_empty(name: str, x: Tensor, dim: Any) -> None:
             "argument."
         )
     dim = axis(dim, len(x.shape)) if name.startswith("arg") else dim
-    raise IndexError(
-        f"{name}(): Expected reduction dim {dim} to have non-zero size."
-    )
+    raise said("empty_axis", name, dim)
 
 
 def _extreme(which: str, f: Row) -> None:
@@ -251,10 +244,7 @@ def _norm_of(p: Any) -> Row:
 @linalg
 def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if x.dtype.kind < FLOAT:
-        raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor "
-            f"as input. Got {x.dtype.label}"
-        )
+        raise said("norm_dtype", x.dtype.label)
     x = converted(x, dtype)
     kind = REAL.get(x.dtype, x.dtype)
     return reduce(x, dim, keepdim, _norm_of(ord), kind)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .errors import said
 from .names import FUNCTIONS, METHODS, also, both, function, method, short
 from .tensor import (
     Size,
@@ -35,18 +36,12 @@ def _completed(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
         raise RuntimeError("only one dimension can be inferred")
     rest = -math.prod(shape)
     if -1 in shape and not rest and not size:
-        raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(shape)} "
-            "because the unspecified dimension size -1 can be any value and "
-            "is ambiguous"
-        )
+        raise said("ambiguous_size", list(shape))
     full = shape
     if -1 in shape and rest and size % rest == 0:
         full = tuple(size // rest if n == -1 else n for n in shape)
     if -1 in full or math.prod(full) != size:
-        raise RuntimeError(
-            f"shape '{list(shape)}' is invalid for input of size {size}"
-        )
+        raise said("view_size", list(shape), size)
     return full
 
 
@@ -78,11 +73,7 @@ def view(input, *shape):
     target = _completed(sizes(shape), math.prod(input.shape))
     strides = _view_strides(input, target)
     if strides is None:
-        raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride "
-            "(at least one dimension spans across two contiguous subspaces). "
-            "Use .reshape(...) instead."
-        )
+        raise said("view_strides")
     return alias(input, target, strides)
 
 
@@ -100,9 +91,7 @@ def flatten(input, start_dim=0, end_dim=-1):
     n = len(input.shape)
     first, last = axis(start_dim, n), axis(end_dim, n)
     if first > last:
-        raise RuntimeError(
-            "flatten() has invalid args: start_dim cannot come after end_dim"
-        )
+        raise said("flatten_order")
     shape = list(input.shape)
     shape[first : last + 1] = [math.prod(shape[first : last + 1])]
     return reshape(input, shape)
@@ -116,10 +105,7 @@ def unflatten(input, dim, sizes):
     if -1 in parts and rest and n % rest == 0:
         parts = tuple(n // rest if x == -1 else x for x in parts)
     if math.prod(parts) != n:
-        raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to "
-            f"the size of dim {d} ({n}) in the input tensor"
-        )
+        raise said("unflatten_sizes", list(sizes), d, n)
     return view(input, *input.shape[:d], *parts, *input.shape[d + 1 :])
 
 
@@ -134,11 +120,7 @@ def permuted(x: Tensor, order: Sequence[int]) -> Tensor:
 def permute(input, *dims):
     n, order = len(input.shape), sizes(dims)
     if len(order) != n:
-        raise RuntimeError(
-            "permute(sparse_coo): number of dimensions in the tensor input "
-            "does not match the length of the desired ordering of dimensions "
-            f"i.e. input.dim() = {n} is not equal to len(dims) = {len(order)}"
-        )
+        raise said("permute_count", n, len(order))
     order = tuple(axis(d, n) for d in order)
     if len(set(order)) < n:
         raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -187,20 +169,19 @@ def expand(input, *size):
     target = list(sizes(size))
     extra = len(target) - len(input.shape)
     if extra < 0:
-        raise RuntimeError(
-            f"expand({input.dtype.type}{{{list(input.shape)}}}, "
-            f"size={target}): the number of sizes provided ({len(target)}) "
-            "must be greater or equal to the number of dimensions in the "
-            f"tensor ({len(input.shape)})"
+        raise said(
+            "expand_axes",
+            input.dtype.type,
+            list(input.shape),
+            target,
+            len(target),
+            len(input.shape),
         )
     for i, n in enumerate(target):
         if n == -1 and i >= extra:
             target[i] = input.shape[i - extra]
         elif n < 0:
-            raise RuntimeError(
-                f"The expanded size of the tensor ({n}) isn't allowed in a "
-                f"leading, non-existing dimension {i}"
-            )
+            raise said("expand_leading", n, i)
     return expand_to(input, Size(target), sizes(size))
 
 
@@ -226,10 +207,7 @@ def narrow(input, dim, start, length):
     n, start = input.shape[d], int(start)
     start = start + n if start < 0 else start
     if not 0 <= start <= start + length <= n:
-        raise RuntimeError(
-            f"start ({start}) + length ({length}) exceeds dimension size "
-            f"({n})."
-        )
+        raise said("narrow_length", start, length, n)
     shape = list(input.shape)
     shape[d] = length
     place = input._start + start * input._strides[d]
@@ -251,10 +229,7 @@ def unfold(input, dimension, size, step):
     d = axis(dimension, len(input.shape))
     n = input.shape[d]
     if size > n:
-        raise RuntimeError(
-            f"maximum size for tensor at dimension {d} is {n} but size is "
-            f"{size}"
-        )
+        raise said("unfold_size", d, n, size)
     shape, strides = list(input.shape), list(input._strides)
     shape[d] = (n - size) // step + 1
     strides[d] *= step

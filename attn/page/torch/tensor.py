@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import Any
 
 from .dtypes import BOOL, COMPLEX, FLOAT, bool_, dtype
-from .errors import NotOnThisPage, lookup_error, not_here
+from .errors import NotOnThisPage, lookup_error, not_here, said
 from .names import METHODS, called, method
 
 LIMIT = 500_000
@@ -149,9 +149,7 @@ class Tensor:
         size = math.prod(self.shape)
         if size != 1:
             which = "more than one value" if size else "no values"
-            raise RuntimeError(
-                f"Boolean value of Tensor with {which} is ambiguous"
-            )
+            raise said("ambiguous_bool", which)
         return bool(number(self))
 
     def __int__(self) -> int:
@@ -165,10 +163,7 @@ class Tensor:
 
     def __index__(self) -> int:
         if self.dtype.kind in (FLOAT, COMPLEX) or math.prod(self.shape) != 1:
-            raise TypeError(
-                "only integer tensors of a single element can be converted "
-                "to an index"
-            )
+            raise said("index_not_integer")
         return int(number(self))
 
     def __format__(self, form: str) -> str:
@@ -196,10 +191,7 @@ def number(x: Tensor) -> Any:
     """Return the only element, and take note that an answer reads it."""
     called.add("item")
     if math.prod(x.shape) != 1:
-        raise RuntimeError(
-            f"a Tensor with {math.prod(x.shape)} elements cannot be "
-            "converted to Scalar"
-        )
+        raise said("not_one_element", math.prod(x.shape))
     return x._storage[x._start]
 
 
@@ -271,11 +263,7 @@ def write(x: Tensor, values: list[Any]) -> None:
 
 def _refuse_shared_elements(x: Tensor) -> None:
     if any(n > 1 and not s for n, s in zip(x.shape, x._strides, strict=True)):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to "
-            "tensor refers to a single memory location. Please clone() the "
-            "tensor before performing the operation."
-        )
+        raise said("shared_memory")
 
 
 def _runs(x: Tensor) -> tuple[list[int], int, int]:
@@ -308,10 +296,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
     for shape in shapes:
         for i, n in [*enumerate(shape, ndim - len(shape))][::-1]:
             if n != 1 and result[i] not in (1, n):
-                raise RuntimeError(
-                    f"The size of tensor a ({result[i]}) must match the size "
-                    f"of tensor b ({n}) at non-singleton dimension {i}"
-                )
+                raise said("broadcast_sizes", result[i], n, i)
             result[i] = result[i] if n == 1 else n
     return Size(result)
 
@@ -326,11 +311,13 @@ def expand_to(
     strides = [0] * extra
     for i, (n, step) in enumerate(zip(x.shape, x._strides, strict=True)):
         if n != shape[extra + i] and n != 1:
-            raise RuntimeError(
-                f"The expanded size of the tensor ({shape[extra + i]}) must "
-                f"match the existing size ({n}) at non-singleton dimension "
-                f"{extra + i}.  Target sizes: {list(target or shape)}.  "
-                f"Tensor sizes: {list(x.shape)}"
+            raise said(
+                "expanded_size",
+                shape[extra + i],
+                n,
+                extra + i,
+                list(target or shape),
+                list(x.shape),
             )
         strides.append(step if n == shape[extra + i] else 0)
     return alias(x, shape, tuple(strides))
@@ -342,10 +329,7 @@ def axis(dim: Any, ndim: int) -> int:
     if not isinstance(dim, int):
         dim = dim.__index__()
     if not -ndim <= dim < ndim:
-        raise IndexError(
-            "Dimension out of range (expected to be in range of "
-            f"[{-ndim}, {ndim - 1}], but got {dim})"
-        )
+        raise said("dim_out", -ndim, ndim - 1, dim)
     return dim % ndim
 
 
@@ -361,9 +345,7 @@ def axes(dims: Any, ndim: int) -> list[int]:
     )
     for d in found:
         if found.count(d) > 1:
-            raise RuntimeError(
-                f"dim {d} appears multiple times in the list of dims"
-            )
+            raise said("dim_twice", d)
     return found if ndim else []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..creation import CHANCE
 from ..dtypes import FLOAT, dtype, float32, float64
-from ..errors import lookup_error
+from ..errors import lookup_error, said
 from ..tensor import Tensor, elements, rounded, size_of, strides_of, write
 from . import functional
 
@@ -43,19 +43,14 @@ class Module:
         for place, kind in kinds.items():
             if isinstance(x, kind) and place not in self.__dict__:
                 what = "module" if kind is Module else "parameters"
-                raise AttributeError(
-                    f"cannot assign {what} before Module.__init__() call"
-                )
+                raise said("before_init", what)
         for place in ("_buffers", *kinds):
             own = self.__dict__.get(place, {})
             if isinstance(x, kinds.get(place, ())) or name in own:
                 if place == "_parameters" and not isinstance(
                     x, Parameter | None
                 ):
-                    raise TypeError(
-                        f"cannot assign 'torch.FloatTensor' as parameter "
-                        f"'{name}' (torch.nn.Parameter or None expected)"
-                    )
+                    raise said("not_a_parameter", name)
                 own[name] = x
                 return
         self.__dict__[name] = x
