@@ -20,7 +20,8 @@ from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
 from .errors import NotOnThisPage, lookup_error
 from .names import FUNCTIONS, METHODS, called, public
 from .pairs import result_type
-from .tensor import Generator, Size, Tensor, device
+from .sizes import Size
+from .tensor import Generator, Tensor, device
 
 for _name, _f in METHODS.items():
     setattr(Tensor, _name, public(_name, _f, "Tensor", Tensor))

@@ -20,7 +20,8 @@ from .reductions import (
     total_type,
 )
 from .shapes import movedim, squeeze
-from .tensor import Tensor, axis, elements, new
+from .sizes import axis
+from .tensor import Tensor, elements, new
 
 
 def along(x: Tensor, dim: int, f: Row, kind: dtype) -> Tensor:

@@ -17,7 +17,8 @@ from .pairs import (
     result_type,
     smaller,
 )
-from .tensor import Tensor, broadcast_shapes, elements, new, operand, rounded
+from .sizes import broadcast_shapes
+from .tensor import Tensor, elements, new, operand, rounded
 
 inf = math.inf
 

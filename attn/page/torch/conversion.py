@@ -9,18 +9,8 @@ from .dtypes import COMPLEX, NAMES, REAL, dtype
 from .errors import not_here, said
 from .names import FUNCTIONS, METHODS, function, method, short
 from .shapes import expand, permuted
-from .tensor import (
-    Size,
-    Tensor,
-    alias,
-    axis,
-    device,
-    elements,
-    number,
-    rounded,
-    size_of,
-    write,
-)
+from .sizes import Size, axis, size_of
+from .tensor import Tensor, alias, device, elements, number, rounded, write
 
 
 def convert(x: Tensor, kind: dtype, copy: bool = False) -> Tensor:
@@ -194,9 +184,7 @@ def _transposed(name: str) -> Any:
     def compute(x: Tensor) -> Tensor:
         n = len(x.shape)
         if name == "H" and n not in (0, 2):
-            text = f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor."
-            more = " For batches of matrices, consider using tensor.mH"
-            raise RuntimeError(text + more * (n > 2))
+            raise said("no_matrix" if n == 1 else "matrices", n)
         if n == 1:
             raise said("transposed_axes", name, n)
         last = range(max(n - 2, 0), n)

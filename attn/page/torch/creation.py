@@ -20,8 +20,9 @@ from .dtypes import (
 )
 from .errors import said
 from .names import FUNCTIONS, function, method
-from .shapes import expand, reshape, sizes, transpose
-from .tensor import Tensor, elements, is_number, new, rounded, size_of
+from .shapes import expand, reshape, transpose
+from .sizes import listed, size_of
+from .tensor import Tensor, elements, is_number, new, rounded
 
 
 @function
@@ -85,7 +86,7 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype | None) -> Tensor:
 @function
 def full(size, fill_value, *, dtype=None):
     kind = dtype or of_number(fill_value)
-    return filled(sizes((size,)), fill_value, kind)
+    return filled(listed((size,)), fill_value, kind)
 
 
 @function
@@ -95,7 +96,7 @@ def full_like(input, fill_value, *, dtype=None):
 
 @method
 def new_full(input, size, fill_value, *, dtype=None):
-    return filled(sizes((size,)), fill_value, dtype or input.dtype)
+    return filled(listed((size,)), fill_value, dtype or input.dtype)
 
 
 @method
@@ -131,7 +132,7 @@ def _constants(name: str, value: Any) -> None:
         return _unset(kind) if value is None else value
 
     def make(*shape, size=(), dtype=None):
-        shape = sizes(shape or (size,))
+        shape = listed(shape or (size,))
         if name == "zeros" and min(shape, default=0) < 0:
             raise RuntimeError("zeros: Dimension size must be non-negative.")
         return filled(shape, of(dtype), dtype)
@@ -142,7 +143,7 @@ def _constants(name: str, value: Any) -> None:
 
     def new_of(input, *size, dtype=None):
         kind = dtype or input.dtype
-        return filled(sizes(size), of(kind), kind)
+        return filled(listed(size), of(kind), kind)
 
     make.__name__, like.__name__ = name, f"{name}_like"
     new_of.__name__ = f"new_{name}"
@@ -229,7 +230,7 @@ def manual_seed(seed):
 
 def _draws(name: str, draw: Any) -> None:
     def make(*size, dtype=None):
-        shape = sizes(size)
+        shape = listed(size)
         values = [draw() for _ in range(size_of(shape))]
         return rounded(values, shape, dtype or float32)
 
@@ -249,7 +250,7 @@ _draws("randn", lambda: CHANCE.gauss(0.0, 1.0))
 def randint(low, high, size=None, *, dtype=None):
     if size is None:
         low, high, size = 0, low, high
-    shape = sizes((size,))
+    shape = listed((size,))
     values = [CHANCE.randrange(low, high) for _ in range(size_of(shape))]
     return rounded(values, shape, dtype or int64)
 

@@ -223,12 +223,6 @@ class finfo:
         self.max = (2.0 - self.eps) * 2.0 ** (exponent - 1)
         self.min = -self.max
         self.tiny = self.smallest_normal = 2.0 ** (2 - exponent)
-        self.resolution = 10.0 ** -math.floor((digits - 1) * math.log10(2))
-
-    def __repr__(self) -> str:
-        fields = ["resolution", "min", "max", "eps", "smallest_normal", "tiny"]
-        shown = (f"{x}={getattr(self, x):g}" for x in fields)
-        return f"finfo({', '.join(shown)}, dtype={self.dtype})"
 
 
 class iinfo:
@@ -240,6 +234,3 @@ class iinfo:
         self.dtype, self.bits = type.name, 8 * type.itemsize
         self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
         self.max = self.min + 2**self.bits - 1
-
-    def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

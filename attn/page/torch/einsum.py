@@ -10,7 +10,8 @@ from .names import function
 from .products import check_batches, product
 from .reductions import sum_
 from .shapes import diagonal, permuted, reshape, transpose
-from .tensor import Size, Tensor, expand_to
+from .sizes import Size
+from .tensor import Tensor, expand_to
 
 Labels = list[Any]
 """An axis each: a letter, or a number for what an ellipsis stands in for."""

@@ -73,6 +73,7 @@ _FLOATS: dict[str, Function] = {
     "sigmoid": sigmoid,
 }
 _SAME: dict[str, Function] = {
+    "abs": abs,
     "square": lambda x: x * x,
     "sign": _sign,
     "floor": _whole(math.floor),
@@ -95,14 +96,6 @@ def as_float(kind: dtype) -> dtype:
     return kind if kind.kind >= FLOAT else float32
 
 
-def _same(kind: dtype) -> dtype:
-    return kind
-
-
-def _bool(kind: dtype) -> dtype:
-    return bool_
-
-
 def elementwise(
     name: str, f: Function, result: Callable[[dtype], dtype] = as_float
 ) -> Callable[[Tensor], Tensor]:
@@ -123,12 +116,15 @@ def elementwise(
     return compute
 
 
-for _table, _result in (_FLOATS, as_float), (_SAME, _same), (_TESTS, _bool):
-    for _name, _f in _table.items():
-        both(elementwise(_name, _f, _result))
-both(elementwise("abs", abs, lambda kind: REAL.get(kind, kind)), "absolute")
+for _name, _f in _FLOATS.items():
+    both(elementwise(_name, _f))
+for _name, _f in _SAME.items():
+    both(elementwise(_name, _f, lambda kind: REAL.get(kind, kind)))
+for _name, _f in _TESTS.items():
+    both(elementwise(_name, _f, lambda kind: bool_))
 
 
+@both
 def neg(input):
     if input.dtype.kind == BOOL:
         raise said("minus_bool")
@@ -136,13 +132,10 @@ def neg(input):
     return rounded(values, input.shape, input.dtype)
 
 
-both(neg, "negative")
-
-
 @both
 def bitwise_not(input):
     if input.dtype.kind > INT:
-        raise said("no_inverse", input.dtype.label)
+        raise said("no_tilde")
     f = operator.not_ if input.dtype.kind == BOOL else operator.invert
     values = list(map(f, elements(input)))
     return rounded(values, input.shape, input.dtype)

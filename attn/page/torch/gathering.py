@@ -12,7 +12,8 @@ from .indexing import getitem, setitem
 from .joining import take
 from .names import METHODS, both, function, method
 from .shapes import diagonal, movedim
-from .tensor import Tensor, axis, elements, new, places, size_of, write
+from .sizes import axis, places, size_of
+from .tensor import Tensor, elements, new, write
 
 
 @both
@@ -23,15 +24,23 @@ def index_select(input, dim, index):
     return take(input, d, elements(index))
 
 
+def _fits(index: Tensor, x: Tensor, d: int, key: str, src: Tensor) -> None:
+    """Refuse an index that is larger than what it is applied to."""
+    sizes = zip(index.shape, x.shape, src.shape, strict=True)
+    for i, (n, m, k) in enumerate(sizes):
+        if i != d and n > m or src is not x and n > k:
+            shapes = [list(y.shape) for y in (index, x, src)]
+            raise said(key, i, *shapes[:2], d, shapes[2])
+
+
 def _along(x: Tensor, d: int, index: Tensor, name: str) -> list[int]:
     """Return where each element of index points, along one axis of x."""
     if len(index.shape) != len(x.shape):
         raise said("index_axes", "input" if name == "gather" else "self")
     if index.dtype is not int64:
         raise RuntimeError(f"{name}(): Expected dtype int64 for index")
-    for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)):
-        if i != d and n > m and name == "gather":
-            raise said("gather_sizes", i, list(index.shape), list(x.shape), d)
+    if name == "gather":
+        _fits(index, x, d, "gather_sizes", x)
     steps = [0 if i == d else s for i, s in enumerate(x._strides)]
     bases = places([*zip(index.shape, steps, strict=True)], x._start)
     n, step = x.shape[d], x._strides[d]
@@ -58,15 +67,7 @@ def scatter_(input, dim, index, src=None, *, value=None):
     if isinstance(given, Tensor):
         if given.dtype is not input.dtype:
             raise said("scatter_dtypes")
-        sizes = zip(index.shape, input.shape, given.shape, strict=True)
-        if any(n > k or i != d and n > m for i, (n, m, k) in enumerate(sizes)):
-            raise said(
-                "scatter_sizes",
-                list(index.shape),
-                list(input.shape),
-                d,
-                list(given.shape),
-            )
+        _fits(index, input, d, "scatter_sizes", given)
         values = elements(getitem(given, tuple(map(slice, index.shape))))
     else:
         values = repeat(input.dtype.round([given])[0])

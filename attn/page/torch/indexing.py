@@ -8,20 +8,8 @@ from typing import Any
 from .dtypes import BOOL, INT, bool_, int64, uint8
 from .errors import said
 from .names import FUNCTIONS, both, called
-from .tensor import (
-    Size,
-    Tensor,
-    alias,
-    broadcast_shapes,
-    elements,
-    expand_to,
-    is_number,
-    new,
-    places,
-    size_of,
-    strides_of,
-    write,
-)
+from .sizes import Size, broadcast_shapes, places, size_of, strides_of
+from .tensor import Tensor, alias, elements, expand_to, is_number, new, write
 
 
 def _wrap(i: int, n: int, d: int) -> int:
@@ -224,10 +212,6 @@ def _values_for(x: Tensor, value: Any, shape: Size) -> list[Any]:
         )
     values = elements(expand_to(value, shape))
     return list(values) if value.dtype is x.dtype else x.dtype.round(values)
-
-
-for _name, _f in {"__getitem__": getitem, "__setitem__": setitem}.items():
-    setattr(Tensor, _name, _f)
 
 
 @both

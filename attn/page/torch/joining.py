@@ -9,18 +9,9 @@ from typing import Any
 from .dtypes import bool_, promote_types
 from .errors import said
 from .names import FUNCTIONS, METHODS, both, function, method, short
-from .shapes import narrow, reshape, sizes, transpose, unsqueeze
-from .tensor import (
-    Size,
-    Tensor,
-    axes,
-    axis,
-    elements,
-    expand_to,
-    new,
-    rounded,
-    size_of,
-)
+from .shapes import narrow, reshape, transpose, unsqueeze
+from .sizes import Size, axes, axis, listed, size_of
+from .tensor import Tensor, elements, expand_to, new, rounded
 
 
 def _checked(name: str, tensors: Any) -> list[Tensor]:
@@ -115,7 +106,7 @@ def tensor_split(input, indices_or_sections, dim=0):
 
 @method
 def repeat(input, *repeats):
-    counts = sizes(repeats)
+    counts = listed(repeats)
     extra = len(counts) - len(input.shape)
     if extra < 0:
         raise said("repeat_axes")
@@ -155,7 +146,7 @@ def take(x: Tensor, d: int, index: Sequence[int]) -> Tensor:
 
 @both
 def flip(input, *dims):
-    for d in axes(sizes(dims), len(input.shape)):
+    for d in axes(listed(dims), len(input.shape)):
         input = take(input, d, range(input.shape[d])[::-1])
     return input
 

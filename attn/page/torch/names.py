@@ -120,7 +120,7 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
 def _without_others(
     kwargs: dict[str, Any], accepted: frozenset[str], where: str
 ) -> dict[str, Any]:
-    """Return the arguments by their usual names, without those that change nothing."""
+    """Return arguments by their usual names, less what changes nothing."""
     kept = {}
     for key, x in kwargs.items():
         word = _OTHER_WORDS.get(key, key)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .choosing import COMPARISONS
-from .dtypes import INT
 from .errors import said
+from .indexing import getitem, setitem
 from .names import METHODS, method
-from .tensor import Tensor, elements, expand_to, is_number, places, write
+from .printing import text
+from .sizes import places
+from .tensor import Tensor, elements, expand_to, is_number, number, write
 
 IN_PLACE = (
     *("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "relu"),
@@ -67,15 +69,25 @@ def _operator(name: str, f: Callable[..., Any], is_reversed: bool) -> None:
     setattr(Tensor, name, apply)
 
 
-def _invert(x: Tensor) -> Tensor:
-    if x.dtype.kind > INT:
-        raise said("no_tilde")
-    return METHODS["bitwise_not"](x)
-
-
 def _matmul(x: Tensor, other: Any) -> Any:
     is_tensor = isinstance(other, Tensor)
     return METHODS["matmul"](x, other) if is_tensor else NotImplemented
+
+
+def _entries(x: Tensor) -> Iterator[Tensor]:
+    if not x.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return (getitem(x, i) for i in range(x.shape[0]))
+
+
+def _formatted(x: Tensor, form: str) -> str:
+    return format(number(x), form) if not x.shape else str(x)
+
+
+def _deep_copy(x: Tensor, memo: Any) -> Tensor:
+    copy = METHODS["clone"](x)
+    copy.__class__ = x.__class__
+    return copy
 
 
 for _name in IN_PLACE:
@@ -92,6 +104,12 @@ for _name in COMPARISONS:
     _operator(f"__{_name}__", METHODS[_name], False)
 for _name, _f in {
     **{"neg": METHODS["neg"], "abs": METHODS["abs"], "pos": lambda x: x},
-    **{"invert": _invert, "matmul": _matmul},
+    **{"invert": METHODS["bitwise_not"], "matmul": _matmul, "iter": _entries},
+    **{"getitem": getitem, "setitem": setitem, "repr": text},
+    **{"format": _formatted, "deepcopy": _deep_copy},
+    "reversed": lambda x: METHODS["flip"](x, 0),
+    "contains": lambda x, v: (
+        (number(v) if isinstance(v, Tensor) else v) in elements(x)
+    ),
 }.items():
     setattr(Tensor, f"__{_name}__", _f)

@@ -21,15 +21,8 @@ from .dtypes import (
 from .elementwise import apply, as_float
 from .errors import said
 from .names import METHODS, also, both
-from .tensor import (
-    Size,
-    Tensor,
-    broadcast_shapes,
-    elements,
-    is_number,
-    new,
-    operand,
-)
+from .sizes import Size, broadcast_shapes
+from .tensor import Tensor, elements, is_number, new, operand
 
 inf, nan = math.inf, math.nan
 Operation = Callable[[Any, Any], Any]

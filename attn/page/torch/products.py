@@ -14,15 +14,8 @@ from .pairs import add, sub
 from .pairs import mul as times
 from .reductions import sum_
 from .shapes import permuted, reshape, unsqueeze
-from .tensor import (
-    Size,
-    Tensor,
-    broadcast_shapes,
-    elements,
-    expand_to,
-    rounded,
-    size_of,
-)
+from .sizes import Size, broadcast_shapes, size_of
+from .tensor import Tensor, elements, expand_to, rounded
 
 
 @both

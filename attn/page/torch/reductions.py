@@ -16,7 +16,8 @@ from .dtypes import FLOAT, REAL, bool_, dtype, float32, int64
 from .errors import not_here, said
 from .names import LINALG, METHODS, both, function, linalg
 from .shapes import permuted
-from .tensor import Tensor, axes, axis, elements, rounded
+from .sizes import axes
+from .tensor import Tensor, elements, rounded
 
 inf, nan = math.inf, math.nan
 Row = Callable[[list[Any]], Any]
@@ -172,36 +173,19 @@ def returned(name: str) -> Any:
     return pair
 
 
-def _not_empty(name: str, x: Tensor, dim: Any) -> None:
-    if 0 not in [x.shape[d] for d in axes(dim, len(x.shape))]:
-        return
-    if dim is None or dim == ():
-        error = RuntimeError if name in ("max", "min") else IndexError
-        raise error(
-            f"{name}(): Expected reduction dim to be specified for "
-            "input.numel() == 0. Specify the reduction dim with the 'dim' "
-            "argument."
-        )
-    dim = axis(dim, len(x.shape)) if name.startswith("arg") else dim
-    raise said("empty_axis", name, dim)
-
-
 def _extreme(which: str, f: Row) -> None:
     pair = returned(which)
 
     def best(input, dim=(), keepdim=False):
-        _not_empty(f"a{which}", input, dim)
         return reduce(input, dim, keepdim, f, input.dtype)
 
     def place(input, dim=None, keepdim=False):
-        _not_empty(f"arg{which}", input, dim)
         at = lambda row: place_of(row, f(row))  # noqa: E731
         return reduce(input, dim, keepdim, at, int64)
 
     def both_of(input, dim=None, keepdim=False):
         if isinstance(dim, Tensor):
             return METHODS[f"{which}imum"](input, dim)
-        _not_empty(which, input, dim)
         if dim is None:
             return best(input)
         return pair(best(input, dim, keepdim), place(input, dim, keepdim))

@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from .errors import said
 from .names import FUNCTIONS, METHODS, also, both, function, method, short
-from .tensor import (
-    Size,
-    Tensor,
-    alias,
-    axes,
-    axis,
-    broadcast_shapes,
-    elements,
-    expand_to,
-    is_contiguous,
-    new,
-    strides_of,
-)
-
-
-def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return lengths given one by one, or as one sequence."""
-    if len(shape) == 1 and isinstance(shape[0], tuple | list):
-        shape = tuple(shape[0])
-    return tuple(n if type(n) is int else n.__index__() for n in shape)
+from .sizes import Size, axes, axis, broadcast_shapes, listed, strides_of
+from .tensor import Tensor, alias, elements, expand_to, is_contiguous, new
 
 
 def _completed(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -70,7 +51,7 @@ def _view_strides(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 
 @method
 def view(input, *shape):
-    target = _completed(sizes(shape), math.prod(input.shape))
+    target = _completed(listed(shape), math.prod(input.shape))
     strides = _view_strides(input, target)
     if strides is None:
         raise said("view_strides")
@@ -79,7 +60,7 @@ def view(input, *shape):
 
 @both
 def reshape(input, *shape):
-    target = _completed(sizes(shape), math.prod(input.shape))
+    target = _completed(listed(shape), math.prod(input.shape))
     strides = _view_strides(input, target)
     if strides is not None:
         return alias(input, target, strides)
@@ -90,8 +71,6 @@ def reshape(input, *shape):
 def flatten(input, start_dim=0, end_dim=-1):
     n = len(input.shape)
     first, last = axis(start_dim, n), axis(end_dim, n)
-    if first > last:
-        raise said("flatten_order")
     shape = list(input.shape)
     shape[first : last + 1] = [math.prod(shape[first : last + 1])]
     return reshape(input, shape)
@@ -118,7 +97,7 @@ def permuted(x: Tensor, order: Sequence[int]) -> Tensor:
 
 @both
 def permute(input, *dims):
-    n, order = len(input.shape), sizes(dims)
+    n, order = len(input.shape), listed(dims)
     if len(order) != n:
         raise said("permute_count", n, len(order))
     order = tuple(axis(d, n) for d in order)
@@ -166,7 +145,7 @@ def unsqueeze(input, dim):
 
 @method
 def expand(input, *size):
-    target = list(sizes(size))
+    target = list(listed(size))
     extra = len(target) - len(input.shape)
     if extra < 0:
         raise said(
@@ -182,7 +161,7 @@ def expand(input, *size):
             target[i] = input.shape[i - extra]
         elif n < 0:
             raise said("expand_leading", n, i)
-    return expand_to(input, Size(target), sizes(size))
+    return expand_to(input, Size(target), listed(size))
 
 
 def _shapes_together(*shapes):

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-from .dtypes import BOOL, COMPLEX, FLOAT, bool_, dtype
-from .errors import NotOnThisPage, lookup_error, not_here, said
-from .names import METHODS, called, method
-
-LIMIT = 500_000
-"""The most elements of a tensor: a page has a second, not a minute."""
-
-
-class Size(tuple[int, ...]):
-    """The lengths of the axes."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """Return how many elements there are."""
-        return math.prod(self)
-
-    def __getitem__(self, i: Any) -> Any:
-        found = tuple.__getitem__(self, i)
-        return Size(found) if isinstance(i, slice) else found
-
-    def __add__(self, other: Any) -> Any:
-        return Size(tuple.__add__(self, tuple(other)))
-
-    def __repr__(self) -> str:
-        return f"torch.Size({list(self)})"
+from .dtypes import BOOL, COMPLEX, FLOAT, dtype, float32
+from .errors import lookup_error, not_here, said
+from .names import called, method
+from .sizes import Size, places, size_of, strides_of
 
 
 class Generator:
@@ -66,27 +43,6 @@ class device:
         return "device(type='cpu')"
 
 
-@lru_cache(4096)
-def size_of(shape: tuple[int, ...]) -> int:
-    """Return how many elements a shape has, if a page can hold them."""
-    if (size := math.prod(shape)) > LIMIT:
-        raise NotOnThisPage(
-            f"a tensor of {size:,} elements is too large for this page, "
-            f"which computes at most {LIMIT:,}; in Jupyter it is not"
-        )
-    return size
-
-
-@lru_cache(4096)
-def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of elements that follow one another."""
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
-
-
 class Tensor:
     """A shape, strides and a start, over a list that others may share.
 
@@ -106,8 +62,7 @@ class Tensor:
         *("requires_grad", "grad"),
     )
     __hash__ = object.__hash__
-    grad_fn = None
-    is_leaf = True
+    is_leaf, grad_fn = True, None
     is_cuda = is_sparse = is_quantized = is_meta = is_nested = False
     device, layout = device(), "torch.strided"
 
@@ -128,22 +83,13 @@ class Tensor:
         self.requires_grad, self.grad = False, None
 
     def __getattr__(self, name: str) -> Any:
-        said = f"'Tensor' object has no attribute '{name}'"
-        raise lookup_error("Tensor", name, said)
+        text = f"'Tensor' object has no attribute '{name}'"
+        raise lookup_error("Tensor", name, text)
 
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.shape:
-            raise TypeError("iteration over a 0-d tensor")
-        n, *shape = self.shape
-        step, *strides = self._strides
-        for i in range(n):
-            start = self._start + i * step
-            yield alias(self, shape, tuple(strides), start)
 
     def __bool__(self) -> bool:
         size = math.prod(self.shape)
@@ -165,26 +111,6 @@ class Tensor:
         if self.dtype.kind in (FLOAT, COMPLEX) or math.prod(self.shape) != 1:
             raise said("index_not_integer")
         return int(number(self))
-
-    def __format__(self, form: str) -> str:
-        return format(number(self), form) if not self.shape else str(self)
-
-    def __repr__(self) -> str:
-        from .printing import text
-
-        return text(self)
-
-    def __reversed__(self) -> Tensor:
-        return METHODS["flip"](self, 0)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copy = new(list(elements(self)), self.shape, self.dtype)
-        copy.__class__ = self.__class__
-        return copy
-
-    def __contains__(self, x: Any) -> bool:
-        x = number(x) if isinstance(x, Tensor) else x
-        return x in elements(self)
 
 
 def number(x: Tensor) -> Any:
@@ -208,20 +134,18 @@ def rounded(values: list[Any], shape: Sequence[int], dtype: dtype) -> Tensor:
 def alias(
     x: Tensor,
     shape: Sequence[int],
-    strides: tuple[int, ...],
+    strides: Sequence[int],
     start: int | None = None,
 ) -> Tensor:
     """Make a view of the same elements."""
     start = x._start if start is None else start
-    return Tensor(x._storage, shape, x.dtype, strides, start)
+    return Tensor(x._storage, shape, x.dtype, tuple(strides), start)
 
 
 @method
 def is_contiguous(x):
-    if x._strides == strides_of(x.shape) or 0 in x.shape:
-        return True
     own = zip(x.shape, x._strides, strides_of(x.shape), strict=True)
-    return all(a == b for n, a, b in own if n > 1)
+    return 0 in x.shape or all(a == b for n, a, b in own if n > 1)
 
 
 def elements(x: Tensor) -> list[Any]:
@@ -234,8 +158,6 @@ def elements(x: Tensor) -> list[Any]:
     if not size:
         return []
     starts, n, step = _runs(x)
-    if n == 1:
-        return [storage[i] for i in starts]
     found: list[Any] = []
     if step == 0:
         for i in starts:
@@ -253,52 +175,25 @@ def write(x: Tensor, values: list[Any]) -> None:
     if x._strides == strides_of(x.shape):
         storage[x._start : x._start + size] = values
     elif size:
+        axes = zip(x.shape, x._strides, strict=True)
+        if any(n > 1 and not step for n, step in axes):
+            raise said("shared_memory")
         starts, n, step = _runs(x)
-        if step == 0 and n > 1 or 0 in x._strides and len(starts) > 1:
-            _refuse_shared_elements(x)
-        length, step = (n - 1) * step + 1, step or 1
+        length = (n - 1) * step + 1
         for k, i in enumerate(starts):
             storage[i : i + length : step] = values[k * n : k * n + n]
-
-
-def _refuse_shared_elements(x: Tensor) -> None:
-    if any(n > 1 and not s for n, s in zip(x.shape, x._strides, strict=True)):
-        raise said("shared_memory")
 
 
 def _runs(x: Tensor) -> tuple[list[int], int, int]:
     """Return where runs of equal strides start, their length and stride."""
     axes: list[tuple[int, int]] = []
     for n, step in zip(x.shape, x._strides, strict=True):
-        if n == 1:
-            continue
-        if axes and axes[-1][1] == n * step:
+        if n != 1 and axes and axes[-1][1] == n * step:
             axes[-1] = axes[-1][0] * n, step
-        else:
+        elif n != 1:
             axes.append((n, step))
     *outer, (n, step) = axes or [(1, 1)]
     return places(outer, x._start), n, step
-
-
-def places(axes: Sequence[tuple[int, int]], start: int = 0) -> list[int]:
-    """Return the place of each element of axes given by length and stride."""
-    found = [start]
-    for n, step in axes:
-        found = [i + k * step for i in found for k in range(n)]
-    return found
-
-
-@lru_cache(4096)
-def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
-    """Return the shape that all have when lined up from the last axis."""
-    ndim = max(map(len, shapes), default=0)
-    result = [1] * ndim
-    for shape in shapes:
-        for i, n in [*enumerate(shape, ndim - len(shape))][::-1]:
-            if n != 1 and result[i] not in (1, n):
-                raise said("broadcast_sizes", result[i], n, i)
-            result[i] = result[i] if n == 1 else n
-    return Size(result)
 
 
 def expand_to(
@@ -309,44 +204,14 @@ def expand_to(
         return x
     extra = len(shape) - len(x.shape)
     strides = [0] * extra
-    for i, (n, step) in enumerate(zip(x.shape, x._strides, strict=True)):
-        if n != shape[extra + i] and n != 1:
-            raise said(
-                "expanded_size",
-                shape[extra + i],
-                n,
-                extra + i,
-                list(target or shape),
-                list(x.shape),
-            )
-        strides.append(step if n == shape[extra + i] else 0)
-    return alias(x, shape, tuple(strides))
-
-
-def axis(dim: Any, ndim: int) -> int:
-    """Return the number of an axis, counted from the front."""
-    ndim = ndim or 1
-    if not isinstance(dim, int):
-        dim = dim.__index__()
-    if not -ndim <= dim < ndim:
-        raise said("dim_out", -ndim, ndim - 1, dim)
-    return dim % ndim
-
-
-def axes(dims: Any, ndim: int) -> list[int]:
-    """Return axes given as a number, several, or None for all of them."""
-    if dims is None or dims == () or dims == []:
-        return list(range(ndim))
-    several = dims if isinstance(dims, tuple | list) else (dims,)
-    found = (
-        [axis(d, ndim) for d in several]
-        if ndim
-        else [axis(d, 0) for d in several]
-    )
-    for d in found:
-        if found.count(d) > 1:
-            raise said("dim_twice", d)
-    return found if ndim else []
+    for i, (n, step) in enumerate(
+        zip(x.shape, x._strides, strict=True), extra
+    ):
+        if n != shape[i] and n != 1:
+            sizes = list(target or shape), list(x.shape)
+            raise said("expanded_size", shape[i], n, i, *sizes)
+        strides.append(step if n == shape[i] else 0)
+    return alias(x, shape, strides)
 
 
 def is_number(x: object) -> bool:
@@ -363,10 +228,9 @@ def operand(x: Any, result: dtype, shape: Size) -> Any:
     if isinstance(x, Tensor):
         if x.shape:
             values = elements(expand_to(x, shape))
-            if x.dtype is result or result.kind == BOOL:
-                return values
-            return result.round(values)
+            is_kept = x.dtype is result or result.kind == BOOL
+            return values if is_kept else result.round(values)
         x = x._storage[x._start]
     if result.kind == FLOAT and result.itemsize < 8:
-        from .dtypes import float32 as result
-    return repeat(result.round([x])[0]) if result is not bool_ else repeat(x)
+        result = float32
+    return repeat(x if result.kind == BOOL else result.round([x])[0])

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..creation import CHANCE
-from ..dtypes import FLOAT, dtype, float32, float64
+from ..dtypes import float32
 from ..errors import lookup_error, said
-from ..tensor import Tensor, elements, rounded, size_of, strides_of, write
+from ..sizes import size_of
+from ..tensor import Tensor, elements, rounded, write
 from . import functional
 
 __all__ = ["functional"]
@@ -97,14 +98,6 @@ class Module:
         """Yield the parameters of this module and all within it."""
         return (x for _, x in self._named("_parameters"))
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the buffers of this module and all within it."""
-        return self._named("_buffers")
-
-    def buffers(self) -> Iterator[Tensor]:
-        """Yield the buffers of this module and all within it."""
-        return (x for _, x in self._named("_buffers"))
-
     def state_dict(self) -> dict[str, Tensor]:
         """Return parameters and buffers by name."""
         return dict([*self._named("_parameters"), *self._named("_buffers")])
@@ -145,25 +138,6 @@ class Module:
     def eval(self) -> Module:
         """Switch to evaluation, in all modules within."""
         return self.train(False)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Module:
-        """Mark the parameters."""
-        for x in self.parameters():
-            x.requires_grad = requires_grad
-        return self
-
-    def to(self, *args: Any) -> Module:
-        """Convert float parameters and buffers to another dtype."""
-        for kind in [x for x in args if isinstance(x, dtype)]:
-            for x in (*self.parameters(), *self.buffers()):
-                if x.dtype.kind == FLOAT:
-                    x._storage, x._start = kind.round(elements(x)), 0
-                    x._strides, x.dtype = strides_of(x.shape), kind
-        return self
-
-    def double(self) -> Module:
-        """Convert float parameters and buffers to float64."""
-        return self.to(float64)
 
 
 class Linear(Module):
@@ -218,7 +192,7 @@ def _activation(name: str, f: Callable[..., Tensor]) -> None:
     globals()[name] = type(name, (Module,), members)
 
 
-for _name in ("SiLU", "ReLU", "GELU"):
+for _name in ("SiLU", "ReLU"):
     _activation(_name, getattr(functional, _name.lower()))
 
 
