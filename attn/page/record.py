@@ -158,8 +158,9 @@ class Record:
             case, right = oracle.cases[i], oracle.expected(i)
             kinds = sum(i in cases for cases in wrong.values())
             given = sum(map(input_size, (*case.before, case)))
-            results = sum(x.numel() for x in _tensors(right))
-            costs[i] = given + results + kinds * min(results, SAMPLE)
+            results = [x.numel() for x in _tensors(right)]
+            each = sum(min(n, SAMPLE) for n in results)
+            costs[i] = given + sum(results) + kinds * each
         cheap = sorted(every, key=lambda i: (costs[i], i))
         chosen: list[int] = []
 
