@@ -89,7 +89,9 @@ def draw(seed: int) -> dict[str, Any]:
         "m": masks(shape),
         "b": masks(smaller),
         "i": Given(
-            [g.randrange(shape[-1]) for _ in range(math.prod(few))], few, "int64"
+            [g.randrange(shape[-1]) for _ in range(math.prod(few))],
+            few,
+            "int64",
         ),
         "a": floats((*lead, rows, inner)),
         "q": floats((*lead, rows, inner), finite=True),

@@ -162,6 +162,11 @@ x.lt(y)
 x.le(y)
 x.gt(y)
 x.ge(y)
+x.not_equal(y)
+x.less(y)
+x.greater(y)
+x.less_equal(y)
+torch.greater_equal(x, y)
 torch.add(x, y)
 torch.add(x, y, alpha=2)
 x.add(k)
@@ -191,6 +196,7 @@ torch.maximum(x, 0)
 torch.atan2(x, y)
 torch.hypot(x, y)
 torch.logaddexp(x, y)
+torch.logaddexp2(x, y)
 torch.xlogy(x, y)
 torch.xlogy(x, f)
 torch.logical_and(x, m)
@@ -239,6 +245,7 @@ x.clamp_max(0.5)
 torch.lerp(v, w, 0.3)
 torch.lerp(v, w, w)
 torch.addcmul(x, u, y, value=0.5)
+torch.addcdiv(v, w, v, value=0.5)
 torch.result_type(x, n)
 torch.promote_types(x.dtype, h.dtype)
 # in place
@@ -275,6 +282,8 @@ x.clamp_(0, 1)
 x.clip_(min=0)
 x.masked_fill_(m, f)
 x.masked_fill_(b, 0)
+y.expand(x.shape).masked_fill_(m, 3)
+y.masked_fill_(m, 0)
 n.masked_fill_(m, 2)
 x.nan_to_num_()
 v.lerp_(w, 0.5)
@@ -360,6 +369,9 @@ torch.finfo(n.dtype)
 torch.iinfo(torch.int32).max
 torch.iinfo(torch.uint8).min
 torch.iinfo(torch.int8).bits
+torch.finfo(torch.float8_e4m3fn).bits, torch.float8_e5m2.itemsize
+torch.zeros(2, dtype=torch.float8_e4m3fn).element_size()
+n.to(torch.int16)
 torch.get_default_dtype()
 # numbers and lists
 t.item()
@@ -423,6 +435,14 @@ x.H
 x.adjoint()
 x.real
 x.is_leaf
+x.grad_fn
+x.is_cuda, x.is_meta, x.is_nested, x.is_quantized, x.is_sparse
+x.untyped_storage().nbytes() // x.element_size() >= x.numel()
+x.data_ptr() == x.view(x.shape).data_ptr(), x.data_ptr() == u.data_ptr()
+x.untyped_storage().data_ptr() == x[..., 0].untyped_storage().data_ptr()
+x.clone().set_(x.untyped_storage(), x.storage_offset(), x.shape, x.stride())
+x.set_(x.untyped_storage().clone(), x.storage_offset(), x.shape, x.stride())
+str(x.layout)
 x.requires_grad
 x.grad
 x.requires_grad_(False)
@@ -438,6 +458,8 @@ x.reshape(-1)
 torch.reshape(x, (-1, 1))
 x.reshape(-1, x.shape[-1])
 x.reshape(5, 5)
+x.reshape(0, -1)
+torch.zeros(0, 2).reshape(0, -1)
 x.reshape_as(u)
 x.mT.reshape(-1)
 x.mT.view(-1)
@@ -473,7 +495,8 @@ y.expand_as(x)
 x.expand(2, *x.shape)
 x.expand(2, *[-1] * x.dim())
 x.expand(3)
-x.expand(-1, 5)
+torch.ones(3, 1).expand(-1, 5)
+torch.ones(3, 2).expand(-1, 5)
 torch.broadcast_to(y, x.shape)
 torch.broadcast_tensors(x, y)
 torch.broadcast_shapes((2, 1), (3,))
@@ -540,6 +563,19 @@ x.roll((1, 2), (0, -1))
 x.diff()
 x.diff(dim=d)
 n.diff()
+m.diff()
+n.diff(prepend=n[..., :1])
+x.diff(n=2)
+torch.diff(torch.arange(4), append=torch.tensor([9]))
+torch.arange(6).view(2, 3).rot90(3)
+torch.rot90(torch.arange(6).view(2, 3))
+torch.atleast_2d(x)
+torch.atleast_2d(torch.arange(3))
+x.moveaxis(0, -1)
+x.swapdims(0, -1)
+x.broadcast_to(x.shape)
+y.broadcast_to(*x.shape)
+x.as_strided((1,), (1,))
 torch.meshgrid(torch.arange(2), torch.arange(3), indexing='ij')
 torch.meshgrid(torch.arange(2), torch.arange(3), indexing='xy')
 # indexing
@@ -572,6 +608,7 @@ x[[0, 0]]
 x[:, [0]]
 x[torch.tensor([0, -1])]
 x[torch.tensor([9])]
+x[:, torch.tensor([9])]
 x[..., i[..., 0] * 0]
 x[torch.tensor([[0], [0]]), torch.tensor([0, 0])]
 x[torch.tensor([0, 0]), :, torch.tensor([0, 0])]
@@ -644,6 +681,8 @@ torch.diag(x)
 torch.diag(x, 1)
 x.diag_embed()
 x.diag_embed(1)
+torch.zeros(3, 3).fill_diagonal_(3)
+torch.triu_indices(3, 4, 1)
 # no axes
 o.view(1)
 o.view(-1)
@@ -750,6 +789,8 @@ x.std()
 x.std(d)
 torch.std(x, -1, correction=0)
 torch.var_mean(v)
+torch.cov(torch.arange(6.0).view(2, 3) ** 2)
+torch.cov(torch.arange(3.0))
 torch.var_mean(v, -1, keepdim=True)
 x.any()
 m.any(d)
@@ -801,14 +842,19 @@ x.sort(d)
 x.sort(-1, descending=True)
 torch.sort(x, dim=d, descending=True, stable=True)
 x.sort(-1).values
-torch.topk(x, 1)
-x.topk(1, d)
-x.topk(2, -1).values
+torch.topk(v, 1)
+v.topk(1, d)
+v.topk(2, -1).values
 x.topk(1, largest=False)
 x.topk(9)
 n.unique()
 torch.unique(n, return_inverse=True)
 n.unique(return_counts=True)
+torch.unique_consecutive(torch.tensor([1, 1, 2, 1]), return_inverse=True, return_counts=True)
+v.median()
+v.median(-1)
+n.median(d, keepdim=True)
+torch.tensor([1, 1, 1, 2]).topk(2).values
 x.cumsum(d)
 torch.cumsum(x, -1)
 n.cumsum(-1)
@@ -871,6 +917,13 @@ torch.dot(torch.arange(3.0), torch.arange(3.0))
 torch.dot(torch.arange(3.0), torch.arange(4.0))
 torch.dot(x, x)
 torch.outer(torch.arange(3.0), torch.arange(2.0))
+torch.outer(torch.ones(2, 2), torch.ones(2))
+torch.vdot(torch.arange(3.0), torch.arange(3.0))
+torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
+torch.linalg.matrix_power(torch.arange(4.0).view(2, 2), 3)
+torch.linalg.inv(torch.tensor([[0.0, 2.0], [1.0, 3.0]]))
+torch.linalg.solve(torch.tensor([[0.0, 2.0], [1.0, 3.0]]), torch.ones(2))
+torch.dist(v, w)
 torch.addmm(torch.ones(2, 4), torch.ones(2, 3), torch.ones(3, 4), beta=2, alpha=0.5)
 torch.baddbmm(torch.ones(1, 4), torch.ones(2, 2, 3), torch.ones(2, 3, 4))
 torch.ones(2, 3) @ torch.ones(4, 5)
@@ -940,6 +993,7 @@ torch.tensor([True, 2])
 torch.as_tensor(x)
 torch.as_tensor(x, dtype=torch.float64)
 torch.as_tensor([1, 2])
+torch.asarray([1, 2])
 torch.zeros(2, 3)
 torch.zeros((2, 3))
 torch.zeros([2])
@@ -1006,6 +1060,7 @@ torch.eye(3)
 torch.eye(2, 3)
 torch.eye(2, dtype=torch.bool)
 torch.rand(2, 3).shape
+[torch.manual_seed(0)][:0]
 torch.rand_like(x).shape
 torch.randn(2).dtype
 torch.randn_like(x).dtype
@@ -1021,8 +1076,20 @@ torch.view_as_complex(torch.arange(6.0).view(3, 2)).abs()
 torch.view_as_complex(torch.arange(6.0).view(3, 2)).imag
 torch.view_as_complex(torch.arange(6.0).view(3, 2)).real
 torch.view_as_complex(torch.arange(6.0))
+torch.view_as_complex(torch.arange(6).view(3, 2).bfloat16())
+torch.exp(1j * torch.arange(3.0))
+(1j * torch.arange(3.0)).exp().real
+torch.ones(2).cfloat().dtype
+torch.ones(2).cdouble()
+torch.complex64.is_complex, torch.complex128.itemsize
 torch.is_grad_enabled() and False
 torch.pi + torch.e
+# vmap
+torch.vmap(lambda p: p * 2)(x)
+torch.vmap(torch.dot)(torch.ones(3, 2), torch.arange(6.0).view(3, 2))
+torch.vmap(lambda p, q: p + q, in_dims=(0, None))(torch.arange(3), torch.arange(2))
+torch.vmap(lambda p: (p, p + 1), in_dims=-1, out_dims=1)(torch.ones(2, 3))
+torch.vmap(torch.vmap(lambda p, q: p <= q, in_dims=(None, 0)), in_dims=(0, None))(torch.arange(3), torch.arange(2))
 # F and nn
 F.softmax(x, -1)
 F.softmax(x, dim=d)
@@ -1065,7 +1132,10 @@ F.dropout(x, 0.5, training=False)
 F.dropout(x, 0.0)
 F.dropout(x, 1.5)
 torch.dropout(x, 0.0, True)
-F.cosine_similarity(x, u, dim=-1)
+F.cosine_similarity(v, w, dim=-1)
+F.conv1d(torch.arange(10.0).view(1, 2, 5), torch.arange(12.0).view(2, 2, 3), torch.ones(2))
+F.conv1d(torch.arange(10.0).view(2, 5), torch.arange(6.0).view(2, 1, 3), padding=2, groups=2)
+F.conv1d(torch.arange(10.0).view(2, 5), torch.arange(4.0).view(1, 2, 2), stride=2, dilation=2)
 F.mse_loss(x, u)
 F.kl_div(x, u, reduction='sum')
 F.scaled_dot_product_attention(q, q, q)
@@ -1089,6 +1159,21 @@ loaded(nn.LayerNorm(3))(torch.arange(6.0).view(2, 3))
 loaded(nn.RMSNorm(3))(torch.arange(6.0).view(2, 3))
 loaded(nn.Embedding(3, 2))(torch.tensor([2, 0]))
 nn.Identity()(x)
+len(list(nn.Sequential(nn.Linear(1, 2), nn.ReLU()).modules()))
+len(list(nn.Sequential(nn.Linear(1, 2), nn.ReLU()).children()))
+[name for name, _ in nn.Sequential(nn.Linear(1, 2)).named_modules()]
+[p.shape for p in nn.Linear(3, 2).parameters()]
+[name for name, _ in nn.Linear(1, 2).named_buffers()]
+list(nn.Linear(1, 2).buffers())
+nn.Linear(1, 2).requires_grad_(False).weight.requires_grad
+nn.Module().register_buffer('table', x)
+nn.Module().register_parameter('weight', None)
+nn.Module().add_module('first', nn.Identity())
+nn.Linear(1, 2).wieght
+nn.Linear(1, 2).eval().training
+nn.Softmax(-1)(x)
+nn.Tanh()(x)
+nn.Sigmoid()(x)
 nn.Parameter(x).requires_grad
 nn.Parameter(x)
 nn.Buffer(x)

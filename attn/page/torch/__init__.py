@@ -14,7 +14,7 @@ from typing import Any
 
 # Each registers the functions that it defines; operators take them up.
 from . import creation, products, reductions  # noqa: I001
-from . import conversion, indexing, operators, pairs
+from . import conversion, indexing, operators, pairs, vmap
 from .creation import filling
 from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
 from .errors import NotOnThisPage, lookup_error

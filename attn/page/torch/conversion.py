@@ -11,12 +11,11 @@ from .names import METHODS, both, called, function, method
 from .shapes import clone, expand, permuted
 from .tensor import (
     Size,
+    Tensor,
     alias,
     axis,
-    Tensor,
     device,
     elements,
-    is_contiguous,
     number,
     rounded,
     size_of,
@@ -25,15 +24,7 @@ from .tensor import (
 
 
 @method
-def to(
-    input: Tensor,
-    *args: Any,
-    dtype: dtype | None = None,
-    device: Any = None,
-    copy: bool = False,
-    non_blocking: bool = False,
-) -> Tensor:
-    """Return the tensor in another dtype, or itself if that is its own."""
+def to(input, *args, dtype=None, device=None, copy=False, non_blocking=False):
     from .tensor import device as cpu
 
     for x in args:
@@ -58,7 +49,7 @@ def convert(x: Tensor, kind: dtype, copy: bool = False) -> Tensor:
 
 
 def _register_dtype(name: str, kind: dtype) -> None:
-    def compute(input: Tensor) -> Tensor:
+    def compute(input):
         return convert(input, kind)
 
     compute.__name__ = name
@@ -73,14 +64,12 @@ for _name in (
 
 
 @method
-def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return the tensor in the dtype of another."""
+def type_as(input, other):
     return convert(input, other.dtype)
 
 
 @method
-def type_(input: Tensor, dtype: Any = None) -> Any:
-    """Return the tensor in another dtype, or the name of its own."""
+def type_(input, dtype=None):
     if dtype is None:
         return f"torch.{input.dtype.label}Tensor"
     return convert(input, dtype)
@@ -90,14 +79,12 @@ METHODS["type"] = METHODS.pop("type_")
 
 
 @method
-def item(input: Tensor) -> Any:
-    """Return the only element as a Python number."""
+def item(input):
     return number(input)
 
 
 @method
-def tolist(input: Tensor) -> Any:
-    """Return the elements as nested lists."""
+def tolist(input):
     values = elements(input)
     if not input.shape:
         return values[0]
@@ -108,100 +95,84 @@ def tolist(input: Tensor) -> Any:
 
 
 @method
-def numpy(input: Tensor) -> Any:
-    """Refuse: there is no NumPy on the page."""
+def numpy(input):
     raise not_here("Tensor.numpy")
 
 
 @method
-def dim(input: Tensor) -> int:
-    """Return the number of axes."""
+def dim(input):
     return len(input.shape)
 
 
 @method
-def size(input: Tensor, dim: int | None = None) -> Any:
-    """Return the shape, or the length of an axis."""
+def size(input, dim=None):
     shape = input.shape
     return shape if dim is None else shape[axis(dim, len(shape))]
 
 
 @both
-def numel(input: Tensor) -> int:
-    """Return how many elements there are."""
+def numel(input):
     return math.prod(input.shape)
 
 
 @method
-def nelement(input: Tensor) -> int:
-    """Return how many elements there are."""
+def nelement(input):
     return math.prod(input.shape)
 
 
 @method
-def stride(input: Tensor, dim: int | None = None) -> Any:
-    """Return how far it is to the next element, along each axis."""
+def stride(input, dim=None):
     strides = input._strides
     return strides if dim is None else strides[axis(dim, len(strides))]
 
 
 @method
-def storage_offset(input: Tensor) -> int:
-    """Return the place of the first element in the memory."""
+def storage_offset(input):
     return input._start
 
 
 @method
-def element_size(input: Tensor) -> int:
-    """Return the bytes of an element."""
+def element_size(input):
     return input.dtype.itemsize
 
 
 @method
-def data_ptr(input: Tensor) -> int:
-    """Return a number that views with the same first element share."""
+def data_ptr(input):
     return id(input._storage) + input._start * input.dtype.itemsize
 
 
 @method
-def get_device(input: Tensor) -> int:
-    """Return -1: the tensor is on the CPU."""
+def get_device(input):
     return -1
 
 
 @both
-def is_floating_point(input: Tensor) -> bool:
-    """Return whether the elements are floats."""
+def is_floating_point(input):
     return input.dtype.is_floating_point
 
 
 @both
-def is_complex(input: Tensor) -> bool:
-    """Return whether the elements are complex numbers."""
+def is_complex(input):
     return input.dtype.is_complex
 
 
 @function
-def is_tensor(obj: Any) -> bool:
-    """Return whether an object is a tensor."""
+def is_tensor(obj):
     return isinstance(obj, Tensor)
 
 
 @method
-def detach(input: Tensor) -> Tensor:
-    """Return a view that passes no gradient; here none does."""
+def detach(input):
     return alias(input, input.shape, input._strides)
 
 
 @method
-def cpu(input: Tensor) -> Tensor:
-    """Return the tensor itself."""
+def cpu(input):
     return input
 
 
 @method
-def requires_grad_(input: Tensor, requires_grad: bool = True) -> Tensor:
-    """Mark the tensor."""
+def requires_grad_(input, requires_grad=True):
     input.requires_grad = requires_grad
     return input
 
@@ -229,27 +200,19 @@ class Storage:
 
 
 @method
-def untyped_storage(input: Tensor) -> Storage:
+def untyped_storage(input):
     return Storage(input._storage, input.dtype.itemsize)
 
 
 @method
-def set_(
-    input: Tensor,
-    source: Storage,
-    storage_offset: int,
-    size: Any,
-    stride: Any,
-) -> Tensor:
+def set_(input, source, storage_offset, size, stride):
     input._storage, input._start = source.values, storage_offset
     input.shape, input._strides = Size(size), tuple(stride)
     return input
 
 
 @both
-def as_strided(
-    input: Tensor, size: Any, stride: Any, storage_offset: int | None = None
-) -> Tensor:
+def as_strided(input, size, stride, storage_offset=None):
     return alias(input, size, tuple(stride), storage_offset)
 
 
@@ -257,24 +220,21 @@ def as_strided(
 
 
 @method
-def copy_(input: Tensor, src: Tensor) -> Tensor:
-    """Overwrite the elements with another tensor's, in the own dtype."""
+def copy_(input, src):
     source = convert(expand(src, *input.shape), input.dtype)
     write(input, list(elements(source)))
     return input
 
 
 @method
-def fill_(input: Tensor, value: Any) -> Tensor:
-    """Overwrite every element with a number."""
+def fill_(input, value):
     value = number(value) if isinstance(value, Tensor) else value
     write(input, input.dtype.round([value]) * size_of(input.shape))
     return input
 
 
 @method
-def zero_(input: Tensor) -> Tensor:
-    """Overwrite every element with 0."""
+def zero_(input):
     return fill_(input, 0)
 
 
@@ -285,7 +245,7 @@ def _property(name: str, f: Any) -> None:
 def _transposed(name: str) -> Any:
     """Return the function behind ``mT``, ``mH``, ``H`` and ``adjoint()``."""
 
-    def compute(input: Tensor) -> Tensor:
+    def compute(input):
         n = len(input.shape)
         if name == "H" and n not in (0, 2):
             raise RuntimeError(

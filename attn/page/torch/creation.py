@@ -9,19 +9,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from .dtypes import (
-    INT,
-    bool_,
-    iinfo,
     COMPLEX,
+    INT,
     REAL,
-    FLOAT,
+    bool_,
     dtype,
     float32,
+    iinfo,
     int64,
     of_number,
     promote_types,
 )
-from .names import METHODS, function, method
+from .names import FUNCTIONS, METHODS, function, method
 from .shapes import permuted, reshape, sizes
 from .tensor import Tensor, elements, is_number, new, rounded, size_of, write
 
@@ -29,7 +28,7 @@ _RANDOM = random.Random(0)
 
 
 @function
-def tensor(data: Any, *, dtype: dtype | None = None) -> Tensor:
+def tensor(data, *, dtype=None):
     values: list[Any] = []
     shape = _read(data, values, 0)
     kind = dtype
@@ -70,16 +69,17 @@ def _read(data: Any, values: list[Any], depth: int) -> tuple[int, ...]:
 
 
 @function
-def as_tensor(data: Any, dtype: dtype | None = None) -> Tensor:
-    """Return the data itself if it is a tensor of that dtype."""
+def as_tensor(data, dtype=None):
     if isinstance(data, Tensor) and dtype in (None, data.dtype):
         return data
     return tensor(data, dtype=dtype)
 
 
+FUNCTIONS["asarray"] = as_tensor
+
+
 @function
-def full(size: Any, fill_value: Any, *, dtype: dtype | None = None) -> Tensor:
-    """Make a tensor of one number."""
+def full(size, fill_value, *, dtype=None):
     shape = sizes((size,)) if not isinstance(size, int) else (size,)
     return _filled(shape, fill_value, dtype or of_number(fill_value))
 
@@ -127,21 +127,17 @@ def _constants(name: str, value: Any) -> None:
     def of(kind: dtype | None) -> Any:
         return _unset(kind) if value is None else value
 
-    def make(
-        *shape: Any, size: Any = (), dtype: dtype | None = None
-    ) -> Tensor:
+    def make(*shape, size=(), dtype=None):
         shape = sizes(shape or (size,))
         if name == "zeros" and min(shape, default=0) < 0:
             raise RuntimeError("zeros: Dimension size must be non-negative.")
         return _filled(shape, of(dtype), dtype)
 
-    def like(input: Tensor, *, dtype: dtype | None = None) -> Tensor:
+    def like(input, *, dtype=None):
         kind = dtype or input.dtype
         return _filled(input.shape, of(kind), kind)
 
-    def new_of(
-        input: Tensor, *size: Any, dtype: dtype | None = None
-    ) -> Tensor:
+    def new_of(input, *size, dtype=None):
         kind = dtype or input.dtype
         return _filled(sizes(size), of(kind), kind)
 
@@ -158,38 +154,22 @@ _constants("empty", None)
 
 
 @function
-def full_like(
-    input: Tensor, fill_value: Any, *, dtype: dtype | None = None
-) -> Tensor:
-    """Make a tensor of one number in the shape of another."""
+def full_like(input, fill_value, *, dtype=None):
     return _filled(input.shape, fill_value, dtype or input.dtype)
 
 
 @method
-def new_full(
-    input: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None = None
-) -> Tensor:
-    """Make a tensor of one number in the dtype of this one."""
+def new_full(input, size, fill_value, *, dtype=None):
     return _filled(sizes((size,)), fill_value, dtype or input.dtype)
 
 
 @method
-def new_tensor(
-    input: Tensor, data: Any, *, dtype: dtype | None = None
-) -> Tensor:
-    """Make a tensor of numbers in the dtype of this one."""
+def new_tensor(input, data, *, dtype=None):
     return tensor(data, dtype=dtype or input.dtype)
 
 
 @function
-def arange(
-    start: Any = 0,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Count from start to just before end."""
+def arange(start=0, end=None, step=1, *, dtype=None):
     if end is None:
         start, end = 0, start
     a, b, by = (
@@ -210,10 +190,7 @@ def arange(
 
 
 @function
-def linspace(
-    start: Any, end: Any, steps: int, *, dtype: dtype | None = None
-) -> Tensor:
-    """Divide a range evenly, both ends included."""
+def linspace(start, end, steps, *, dtype=None):
     step = (end - start) / (steps - 1) if steps > 1 else 0
     half = steps // 2
     values = [
@@ -226,23 +203,14 @@ def linspace(
 
 
 @function
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Raise a base to the powers of an evenly divided range."""
+def logspace(start, end, steps, base=10.0, *, dtype=None):
     step = (end - start) / (steps - 1) if steps > 1 else 0
     values = [math.pow(base, start + i * step) for i in range(steps)]
     return rounded(values, [steps], dtype or float32)
 
 
 @function
-def eye(n: int, m: int | None = None, *, dtype: dtype | None = None) -> Tensor:
-    """Make a matrix with ones on its diagonal."""
+def eye(n, m=None, *, dtype=None):
     result = _filled((n, n if m is None else m), 0, dtype)
     diagonal = METHODS["diagonal"](result)
     write(diagonal, result.dtype.round([1]) * len(diagonal))
@@ -250,8 +218,7 @@ def eye(n: int, m: int | None = None, *, dtype: dtype | None = None) -> Tensor:
 
 
 @function
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Return the coordinates of a grid, a tensor for each axis."""
+def meshgrid(*tensors, indexing="ij"):
     given = (
         tensors[0]
         if len(tensors) == 1 and not isinstance(tensors[0], Tensor)
@@ -273,18 +240,17 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 @function
-def manual_seed(seed: int) -> None:
-    """Start the random numbers anew."""
+def manual_seed(seed):
     _RANDOM.seed(int(seed))
 
 
 def _draws(name: str, draw: Any) -> None:
-    def make(*size: Any, dtype: dtype | None = None) -> Tensor:
+    def make(*size, dtype=None):
         shape = sizes(size)
         values = [draw() for _ in range(size_of(shape))]
         return rounded(values, shape, dtype or float32)
 
-    def like(input: Tensor, *, dtype: dtype | None = None) -> Tensor:
+    def like(input, *, dtype=None):
         return make(*input.shape, dtype=dtype or input.dtype)
 
     make.__name__, like.__name__ = name, f"{name}_like"
@@ -297,10 +263,7 @@ _draws("randn", lambda: _RANDOM.gauss(0.0, 1.0))
 
 
 @function
-def randint(
-    low: int, high: Any, size: Any = None, *, dtype: dtype | None = None
-) -> Tensor:
-    """Draw whole numbers from low to just before high."""
+def randint(low, high, size=None, *, dtype=None):
     if size is None:
         low, high, size = 0, low, high
     shape = sizes((size,))
@@ -309,8 +272,7 @@ def randint(
 
 
 @function
-def randperm(n: int) -> Tensor:
-    """Draw an order of n things."""
+def randperm(n):
     order = list(range(n))
     _RANDOM.shuffle(order)
     return new(order, [n], int64)
@@ -320,16 +282,14 @@ def randperm(n: int) -> Tensor:
 
 
 @function
-def complex_(real: Tensor, imag: Tensor) -> Tensor:
-    """Make complex numbers of two parts."""
+def complex_(real, imag):
     kinds = {small: big for big, small in REAL.items()}
     values = list(map(complex, elements(real), elements(imag)))
     return new(values, real.shape, kinds[real.dtype])
 
 
 @function
-def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Make complex numbers of length and angle."""
+def polar(abs, angle):
     times = METHODS["mul"]
     return complex_(
         times(abs, METHODS["cos"](angle)), times(abs, METHODS["sin"](angle))
@@ -337,16 +297,20 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 
 @function
-def view_as_complex(input: Tensor) -> Tensor:
-    """Return a last axis of two as complex numbers: a copy on this page."""
+def view_as_complex(input):
+    """Return a copy, where PyTorch returns a view."""
+    if input.dtype.name not in ("float32", "float64"):
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double "
+            f"tensors, but got a tensor of scalar type: {input.dtype.label}"
+        )
     if input.shape[-1:] != (2,):
         raise RuntimeError("Tensor must have a last dimension of size 2")
     return complex_(*METHODS["unbind"](input, -1))
 
 
 @function
-def view_as_real(input: Tensor) -> Tensor:
-    """Return complex numbers as a last axis of two: a copy on this page."""
+def view_as_real(input):
     if input.dtype.kind != COMPLEX:
         raise RuntimeError(
             "view_as_real is only supported for complex tensors"

@@ -128,7 +128,9 @@ def _complex128(values: Iterable[Any]) -> list[Any]:
 
 
 def _no_elements(values: Iterable[Any]) -> list[Any]:
-    raise not_here("a tensor in 8-bit floats")
+    if any(x == x and x != 0 for x in values):
+        raise not_here("a tensor in 8-bit floats")
+    return list(values)
 
 
 float64 = dtype("float64", "Double", "double", FLOAT, 8, _float64)
@@ -207,8 +209,8 @@ class finfo:
     """Limits of a float dtype."""
 
     _DIGITS = {"float64": (53, 1024), "float32": (24, 128)} | {
-        "float16": (11, 16),
-        "bfloat16": (8, 128),
+        **{"float16": (11, 16), "bfloat16": (8, 128)},
+        **{"float8_e4m3fn": (4, 9), "float8_e5m2": (3, 16)},
     }
 
     def __init__(self, type: dtype = float32) -> None:

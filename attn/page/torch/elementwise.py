@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
-
 from collections.abc import Callable
 from typing import Any
 
-from .dtypes import BOOL, FLOAT, INT, REAL, bool_, dtype, finfo, float32
-from .names import both, method
+from .dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    REAL,
+    bool_,
+    dtype,
+    finfo,
+    float32,
+)
+from .names import both
 from .tensor import Tensor, elements, rounded
 
 inf, nan = math.inf, math.nan
@@ -103,8 +113,9 @@ def elementwise(
         result: the dtype of the result, from that of the tensor.
     """
 
-    def compute(input: Tensor) -> Tensor:
-        values = apply(f, elements(input))
+    def compute(input):
+        g = getattr(cmath, name, f) if input.dtype.kind == COMPLEX else f
+        values = apply(g, elements(input))
         return rounded(values, input.shape, result(input.dtype))
 
     compute.__name__ = name
@@ -117,7 +128,7 @@ for _table, _result in (_FLOATS, as_float), (_SAME, _same), (_TESTS, _bool):
 both(elementwise("abs", abs, lambda kind: REAL.get(kind, kind)), "absolute")
 
 
-def neg(input: Tensor) -> Tensor:
+def neg(input):
     if input.dtype.kind == BOOL:
         raise RuntimeError(
             "Negation, the `-` operator, on a bool tensor is not supported. "
@@ -132,7 +143,7 @@ both(neg, "negative")
 
 
 @both
-def bitwise_not(input: Tensor) -> Tensor:
+def bitwise_not(input):
     if input.dtype.kind > INT:
         raise RuntimeError(
             f"\"bitwise_not_cpu\" not implemented for '{input.dtype.label}'"
@@ -143,19 +154,14 @@ def bitwise_not(input: Tensor) -> Tensor:
 
 
 @both
-def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
+def round_(input, *, decimals=0):
     f = lambda x: math.copysign(round(x, decimals), x)  # noqa: E731
     values = [f(x) if x - x == 0 else x for x in elements(input)]
     return rounded(values, input.shape, input.dtype)
 
 
 @both
-def nan_to_num(
-    input: Tensor,
-    nan: float | None = None,
-    posinf: float | None = None,
-    neginf: float | None = None,
-) -> Tensor:
+def nan_to_num(input, nan=None, posinf=None, neginf=None):
     if input.dtype.kind != FLOAT:
         return rounded(elements(input), input.shape, input.dtype)
     high = finfo(input.dtype).max if posinf is None else posinf
@@ -165,9 +171,3 @@ def nan_to_num(
         special.get(x, x) if x == x else nan or 0.0 for x in elements(input)
     ]
     return rounded(values, input.shape, input.dtype)
-
-
-@method
-def logit(input: Tensor) -> Tensor:
-    values = apply(lambda x: math.log(x / (1 - x)), elements(input))
-    return rounded(values, input.shape, as_float(input.dtype))

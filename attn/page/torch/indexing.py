@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
 from .dtypes import BOOL, INT, bool_, int64, uint8
+from .errors import not_here
 from .names import FUNCTIONS, METHODS, both, called, function, method
 from .shapes import movedim, reshape, take
 from .tensor import (
@@ -21,7 +23,6 @@ from .tensor import (
     is_number,
     new,
     places,
-    rounded,
     size_of,
     write,
 )
@@ -166,11 +167,11 @@ def _places(x: Tensor, advanced: dict[int, Tensor]) -> tuple[Size, list[int]]:
             f"together with shapes {shapes}"
         ) from None
     offsets = [0] * math.prod(common)
-    for d, k in advanced.items():
+    for at, (d, k) in enumerate(advanced.items()):
         n, step = x.shape[d], x._strides[d]
         index = elements(expand_to(k, common))
         offsets = [
-            a + _wrap(i, n, d) * step
+            a + _wrap(i, n, at) * step
             for a, i in zip(offsets, index, strict=True)
         ]
     dims = list(advanced)
@@ -254,8 +255,7 @@ Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
 
 
 @both
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Return the indices of the elements that are not 0."""
+def nonzero(input, *, as_tuple=False):
     called.add("nonzero")
     shape = input.shape
     strides = places_in(shape)
@@ -278,8 +278,7 @@ def places_in(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 @both
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return these entries of an axis."""
+def index_select(input, dim, index):
     d = axis(dim, len(input.shape))
     n = input.shape[d]
     for i in elements(index):
@@ -289,15 +288,13 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 @both
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements where a mask is True, as a vector."""
+def masked_select(input, mask):
     shape = broadcast_shapes(input.shape, mask.shape)
     return getitem(expand_to(input, shape), expand_to(mask, shape))
 
 
 @both
-def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Tensor:
-    """Gather along an axis; the other axes are broadcast."""
+def take_along_dim(input, indices, dim):
     d = axis(dim, len(input.shape))
     own, index = list(input.shape), list(indices.shape)
     own[d] = index[d] = 1
@@ -338,8 +335,7 @@ def _along(x: Tensor, d: int, index: Tensor, name: str) -> list[int]:
 
 
 @both
-def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return the elements that an index points to along an axis."""
+def gather(input, dim, index):
     d = axis(dim, len(input.shape))
     found = _along(input, d, index, "gather")
     storage = input._storage
@@ -358,15 +354,7 @@ def _check_source(x: Tensor, d: int, index: Tensor, source: Tensor) -> None:
 
 
 @method
-def scatter_(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Any = None,
-    *,
-    value: Any = None,
-) -> Tensor:
-    """Write where an index points to along an axis."""
+def scatter_(input, dim, index, src=None, *, value=None):
     d = axis(dim, len(input.shape))
     found = _along(input, d, index, "scatter")
     given = value if src is None else src
@@ -387,10 +375,7 @@ def scatter_(
 
 
 @method
-def scatter_add_(
-    input: Tensor, dim: int, index: Tensor, src: Tensor
-) -> Tensor:
-    """Add where an index points to along an axis."""
+def scatter_add_(input, dim, index, src):
     d = axis(dim, len(input.shape))
     found = _along(input, d, index, "scatter_add")
     ranges = tuple(slice(n) for n in index.shape)
@@ -401,26 +386,19 @@ def scatter_add_(
 
 
 @method
-def index_copy_(
-    input: Tensor, dim: int, index: Tensor, source: Tensor
-) -> Tensor:
-    """Overwrite these entries of an axis."""
+def index_copy_(input, dim, index, source):
     setitem(movedim(input, dim, 0), index, movedim(source, dim, 0))
     return input
 
 
 @method
-def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Fill these entries of an axis."""
+def index_fill_(input, dim, index, value):
     setitem(movedim(input, dim, 0), index, value)
     return input
 
 
 @method
-def index_add_(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
-) -> Tensor:
-    """Add to these entries of an axis."""
+def index_add_(input, dim, index, source, *, alpha=1):
     target, source = movedim(input, dim, 0), movedim(source, dim, 0)
     for i, row in zip(elements(index), source, strict=True):
         METHODS["add_"](_entry(target, i), row, alpha=alpha)
@@ -430,7 +408,7 @@ def index_add_(
 def _register_copying(name: str) -> None:
     write_in_place = METHODS[f"{name}_"]
 
-    def compute(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def compute(input, *args, **kwargs):
         return write_in_place(METHODS["clone"](input), *args, **kwargs)
 
     compute.__name__ = name
@@ -447,16 +425,23 @@ for _name in (
     _register_copying(_name)
 
 
-@function
-def tril_indices(row: int, col: int, offset: int = 0) -> Tensor:
-    """Return the indices of a lower triangle."""
-    pairs = [(i, j) for i in range(row) for j in range(col) if j <= i + offset]
-    values = [i for i, _ in pairs] + [j for _, j in pairs]
-    return rounded(values, [2, len(pairs)], int64)
+def _triangle_indices(name: str, keeps: Any) -> None:
+    def compute(row, col, offset=0):
+        pairs = [
+            (i, j)
+            for i in range(row)
+            for j in range(col)
+            if keeps(j - i, offset)
+        ]
+        values = [i for i, _ in pairs] + [j for _, j in pairs]
+        return new(values, [2, len(pairs)], int64)
+
+    compute.__name__ = f"{name}_indices"
+    function(compute)
 
 
 def _triangle(name: str, keeps: Any) -> None:
-    def compute(input: Tensor, diagonal: int = 0) -> Tensor:
+    def compute(input, diagonal=0):
         if len(input.shape) < 2:
             raise RuntimeError(
                 f"{name}: input tensor must have at least 2 dimensions"
@@ -475,13 +460,13 @@ def _triangle(name: str, keeps: Any) -> None:
     both(compute)
 
 
-_triangle("tril", lambda distance, diagonal: distance <= diagonal)
-_triangle("triu", lambda distance, diagonal: distance >= diagonal)
+for _name, _keeps in {"tril": operator.le, "triu": operator.ge}.items():
+    _triangle(_name, _keeps)
+    _triangle_indices(_name, _keeps)
 
 
 @both
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return the diagonal of a matrix, or the matrix of a diagonal."""
+def diag(input, diagonal=0):
     if len(input.shape) not in (1, 2):
         raise RuntimeError(
             f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
@@ -491,9 +476,16 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return diag_embed(input, diagonal)
 
 
+@method
+def fill_diagonal_(input, fill_value):
+    if len(input.shape) != 2:
+        raise not_here("Tensor.fill_diagonal_ of other than two axes")
+    METHODS["fill_"](METHODS["diagonal"](input), fill_value)
+    return input
+
+
 @both
-def diag_embed(input: Tensor, offset: int = 0) -> Tensor:
-    """Return the matrices with these diagonals."""
+def diag_embed(input, offset=0):
     n = input.shape[-1] + abs(offset)
     shape = [*input.shape[:-1], n, n]
     (zero,) = input.dtype.round([0])

@@ -122,5 +122,9 @@ def _without_others(
         if word in accepted or key not in _WITHOUT_EFFECT:
             kept[word] = x
         elif x is not None and str(x) not in map(str, _WITHOUT_EFFECT[key]):
-            raise not_here(f"{where}({key}={x})")
+            raise not_here(
+                f"{where}({key}={x!r})"
+                if isinstance(x, str)
+                else f"{where}({key}=…)"
+            )
     return kept

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .elementwise import as_float, elementwise, sigmoid
-from .pairs import add, div, mul, pair, sub
 from .creation import _RANDOM, full_like
 from .dtypes import FLOAT, bool_, finfo, float32, float64, int64
-from .errors import lookup_error, not_here
+from .elementwise import elementwise, sigmoid
+from .errors import not_here
 from .indexing import getitem
-from .names import FUNCTIONAL, FUNCTIONS, METHODS, called, functional, public
-from .products import matmul
+from .names import FUNCTIONS, METHODS, called, functional
+from .pairs import add, div, mul, pair, sub
+from .products import einsum, matmul
 from .reductions import linalg_vector_norm, mean_of, rows
 from .shapes import cat, permuted, repeat_interleave
 from .tensor import Tensor, elements, new, rounded, size_of
@@ -22,24 +22,12 @@ log_softmax_along = METHODS["log_softmax"]
 
 
 @functional
-def softmax(
-    input: Tensor,
-    dim: int | None = None,
-    _stacklevel: int = 3,
-    dtype: Any = None,
-) -> Tensor:
-    """Turn scores into weights that sum to 1 along an axis."""
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
     return softmax_along(input, _usual_axis(input, dim), dtype=dtype)
 
 
 @functional
-def log_softmax(
-    input: Tensor,
-    dim: int | None = None,
-    _stacklevel: int = 3,
-    dtype: Any = None,
-) -> Tensor:
-    """Return the logarithm of the softmax."""
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     return log_softmax_along(input, _usual_axis(input, dim), dtype=dtype)
 
 
@@ -51,10 +39,7 @@ def _usual_axis(x: Tensor, dim: int | None) -> int:
 
 
 @functional
-def linear(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Tensor:
-    """Return ``input @ weight.T + bias``."""
+def linear(input, weight, bias=None):
     if len(weight.shape) == 2:
         weight = permuted(weight, [1, 0])
     result = matmul(input, weight)
@@ -84,21 +69,18 @@ for _name, _f in {
 
 
 @functional
-def relu(input: Tensor) -> Tensor:
-    """Replace what is negative by 0."""
+def relu(input):
     return METHODS["relu"](input)
 
 
 @functional
-def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Replace a negative x by exp(x) - 1."""
+def elu(input, alpha=1.0):
     f = lambda x: x if x > 0 else alpha * math.expm1(x)  # noqa: E731
     return elementwise("", f)(input)
 
 
 @functional
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """Multiply x by the probability that a normal number is below it."""
+def gelu(input, approximate="none"):
 
     def exact(x: float) -> float:
         return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
@@ -112,24 +94,19 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 @functional
-def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Multiply what is negative by a slope."""
+def leaky_relu(input, negative_slope=0.01):
     values = [x if x > 0 else x * negative_slope for x in elements(input)]
     return rounded(values, input.shape, input.dtype)
 
 
 @functional
-def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Multiply one half by the sigmoid of the other."""
+def glu(input, dim=-1):
     a, b = METHODS["chunk"](input, 2, dim)
     return mul(a, METHODS["sigmoid"](b))
 
 
 @functional
-def normalize(
-    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
-) -> Tensor:
-    """Divide by the norm along an axis."""
+def normalize(input, p=2.0, dim=1, eps=1e-12):
     norms = linalg_vector_norm(input, p, dim, True)
     return div(input, METHODS["clamp"](norms, eps))
 
@@ -155,14 +132,7 @@ def _last_axes(
 
 
 @functional
-def layer_norm(
-    input: Tensor,
-    normalized_shape: Any,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Shift and scale the last axes to mean 0 and variance 1."""
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     dims = _last_axes("layer_norm", input, normalized_shape, weight)
     scale = elements(weight) if weight is not None else None
     shift = elements(bias) if bias is not None else None
@@ -181,13 +151,7 @@ def layer_norm(
 
 
 @functional
-def rms_norm(
-    input: Tensor,
-    normalized_shape: Any,
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> Tensor:
-    """Divide the last axes by the root of their mean square."""
+def rms_norm(input, normalized_shape, weight=None, eps=None):
     dims = _last_axes("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = finfo(float64 if input.dtype is float64 else float32).eps
@@ -201,10 +165,7 @@ def rms_norm(
 
 
 @functional
-def pad(
-    input: Tensor, pad: Any, mode: str = "constant", value: Any = None
-) -> Tensor:
-    """Put a number before and after the entries of the last axes."""
+def pad(input, pad, mode="constant", value=None):
     if mode != "constant":
         raise not_here(f"F.pad(mode={mode!r})")
     pad = tuple(pad)
@@ -231,8 +192,7 @@ def pad(
 
 
 @functional
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Return a last axis with a 1 at each index."""
+def one_hot(tensor, num_classes=-1):
     index = elements(tensor)
     n = max(index) + 1 if num_classes < 0 else num_classes
     if index and max(index) >= n:
@@ -244,16 +204,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 @functional
-def embedding(input: Tensor, weight: Tensor) -> Tensor:
-    """Return the rows of a table."""
+def embedding(input, weight):
     return getitem(weight, input)
 
 
 @functional
-def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
-    """Set elements to 0 at random, and scale the others up."""
+def dropout(input, p=0.5, training=True, inplace=False):
     if not 0 <= p <= 1:
         raise ValueError(
             f"dropout probability has to be between 0 and 1, but got {p}"
@@ -269,10 +225,32 @@ def dropout(
 
 
 @functional
-def cosine_similarity(
-    x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
-) -> Tensor:
-    """Return the cosine of the angle between vectors along an axis."""
+def conv1d(
+    input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
+):
+    """Slide windows of weights along the last axis."""
+    if padding:
+        input = pad(input, (padding, padding))
+    out, per_group, width = weight.shape
+    span = dilation * (width - 1) + 1
+    x = getitem(
+        METHODS["unfold"](input, -1, span, stride),
+        (..., slice(None, None, dilation)),
+    )
+    n = len(input.shape) - 2
+    parts = []
+    for k in range(groups):
+        own = METHODS["narrow"](x, n, k * per_group, per_group)
+        w = METHODS["narrow"](weight, 0, k * (out // groups), out // groups)
+        parts.append(einsum("...clw,ocw->...ol", own, w))
+    result = cat(parts, n)
+    if bias is None:
+        return result
+    return add(result, METHODS["unsqueeze"](bias, -1))
+
+
+@functional
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     dots = METHODS["sum"](mul(x1, x2), dim)
     norms = [
         METHODS["clamp"](linalg_vector_norm(x, 2, dim), eps) for x in (x1, x2)
@@ -281,19 +259,13 @@ def cosine_similarity(
 
 
 @functional
-def mse_loss(input: Tensor, target: Tensor) -> Tensor:
-    """Return the mean of the squared differences."""
+def mse_loss(input, target):
     values, _ = pair(lambda a, b: (a - b) ** 2, input, target, input.dtype)
     return rounded([mean_of(values)], (), input.dtype)
 
 
 @functional
-def kl_div(
-    input: Tensor,
-    target: Tensor,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Tensor:
+def kl_div(input, target, reduction="mean", log_target=False):
     if log_target:
         parts = mul(METHODS["exp"](target), sub(target, input))
     else:
@@ -305,16 +277,15 @@ def kl_div(
 
 @functional
 def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """Compute attention as PyTorch's documentation defines it."""
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    scale=None,
+    enable_gqa=False,
+):
     if is_causal and attn_mask is not None:
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be "

@@ -8,12 +8,12 @@ from typing import Any
 from .dtypes import INT
 from .names import METHODS, method
 from .pairs import COMPARISONS
-from .tensor import Tensor, elements, is_number, write
+from .tensor import Tensor, elements, expand_to, is_number, places, write
 
 IN_PLACE = """
 exp expm1 log log2 sqrt rsqrt reciprocal sin cos tanh sigmoid relu abs square
 floor ceil round neg add sub mul div pow remainder floor_divide clamp clip
-masked_fill nan_to_num lerp addcmul logical_and logical_or logical_not
+nan_to_num lerp addcmul logical_and logical_or logical_not
 logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not eq ne lt le gt ge
 tril triu cumsum
 """.split()
@@ -40,11 +40,28 @@ def overwrite(x: Tensor, result: Tensor) -> Tensor:
 def _in_place(name: str) -> None:
     f = METHODS[name]
 
-    def compute(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def compute(input, *args, **kwargs):
         return overwrite(input, f(input, *args, **kwargs))
 
     compute.__name__ = f"{name}_"
     method(compute)
+
+
+@method
+def masked_fill_(input, mask, value):
+    """Write the masked elements alone, as memory may be shared by others."""
+    result = METHODS["masked_fill"](input, mask, value)
+    if result.shape != input.shape:
+        return overwrite(input, result)
+    storage, values = input._storage, elements(result)
+    axes = zip(input.shape, input._strides, strict=True)
+    hidden = elements(expand_to(mask, input.shape))
+    for i, m, v in zip(
+        places([*axes], input._start), hidden, values, strict=True
+    ):
+        if m:
+            storage[i] = v
+    return input
 
 
 def _operator(name: str, f: Callable[..., Any], is_reversed: bool) -> None:

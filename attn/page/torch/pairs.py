@@ -35,8 +35,7 @@ inf, nan = math.inf, math.nan
 Operation = Callable[[Any, Any], Any]
 
 
-def result_type(*operands: Any) -> dtype:
-    """Return the dtype in which tensors and numbers are computed together."""
+def result_type(*operands):
     strong = weak = plain = None
     for x in operands:
         if not isinstance(x, Tensor):
@@ -111,6 +110,10 @@ def _logaddexp(a: float, b: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
+def _logaddexp2(a: float, b: float) -> float:
+    return _logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
+
+
 def _fmod(a: float, b: float) -> float:
     return math.fmod(a, b) if b and a - a == 0 else nan
 
@@ -140,7 +143,7 @@ def _register(
     result: Callable[[dtype], dtype] = _keep,
     *aliases: str,
 ) -> Callable[..., Tensor]:
-    def compute(input: Any, other: Any) -> Tensor:
+    def compute(input, other):
         numbers = name not in ("maximum", "minimum")
         common = result(common_type(name, input, other, numbers))
         values, shape = pair(op, input, other, common)
@@ -158,6 +161,7 @@ _register("fmod", _fmod)
 _register("atan2", math.atan2, as_float)
 _register("hypot", math.hypot, as_float)
 _register("logaddexp", _logaddexp, as_float)
+_register("logaddexp2", _logaddexp2, as_float)
 _register("xlogy", _xlogy, as_float)
 
 
@@ -167,13 +171,13 @@ def _scaled(x: Any, alpha: Any) -> Any:
     return mul(x, alpha) if isinstance(x, Tensor) else x * alpha
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def add(input, other, *, alpha=1):
     common = common_type("add", input, other)
     values, shape = pair(operator.add, input, _scaled(other, alpha), common)
     return rounded(values, shape, common)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub(input, other, *, alpha=1):
     common = common_type("sub", input, other)
     kinds = [
         (x.dtype if isinstance(x, Tensor) else of_number(x)).kind
@@ -197,7 +201,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     return rounded(values, shape, common)
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+def div(input, other, *, rounding_mode=None):
     if rounding_mode == "floor":
         return floor_divide(input, other)
     if rounding_mode is None:
@@ -207,7 +211,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 
 
 def _modular(name: str, op: Operation) -> Callable[..., Tensor]:
-    def compute(input: Any, other: Any) -> Tensor:
+    def compute(input, other):
         common = common_type(name, input, other)
         if common.kind < FLOAT:
             divisors = (
@@ -230,9 +234,11 @@ both(div, "divide")
 
 
 @both
-def pow_(self: Any, exponent: Any) -> Tensor:
+def pow_(self, exponent):
     common = result_type(self, exponent)
     if common.kind >= FLOAT:
+        if is_number(self):
+            (self,) = common.round([self])
         values, shape = pair(_power, self, exponent, common)
         return rounded(values, shape, common)
     if not isinstance(exponent, Tensor) and exponent < 0:
@@ -244,7 +250,7 @@ def pow_(self: Any, exponent: Any) -> Tensor:
 
 
 @both
-def float_power(self: Any, exponent: Any) -> Tensor:
+def float_power(self, exponent):
     values, shape = pair(_power, self, exponent, float64)
     return rounded(values, shape, float64)
 
@@ -252,15 +258,21 @@ def float_power(self: Any, exponent: Any) -> Tensor:
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
+_LONG_NAMES = {
+    **{"eq": [], "ne": ["not_equal"], "lt": ["less"], "gt": ["greater"]},
+    **{"le": ["less_equal"], "ge": ["greater_equal"]},
+}
+
+
 def _comparison(name: str) -> None:
     op = getattr(operator, name)
 
-    def compute(input: Any, other: Any) -> Tensor:
+    def compute(input, other):
         values, shape = pair(op, input, other, common_type(name, input, other))
         return new(values, shape, bool_)
 
     compute.__name__ = name
-    both(compute)
+    both(compute, *_LONG_NAMES[name])
 
 
 for _name in COMPARISONS:
@@ -270,12 +282,12 @@ for _name in COMPARISONS:
 def _logical(name: str) -> None:
     op = getattr(operator, f"__{name}__")
 
-    def logical(input: Tensor, other: Any) -> Tensor:
+    def logical(input, other):
         a, b = (METHODS["bool"](x) for x in (input, other))
         values, shape = pair(op, a, b, bool_)
         return new(values, shape, bool_)
 
-    def bitwise(input: Any, other: Any) -> Tensor:
+    def bitwise(input, other):
         common = common_type(f"bitwise_{name}", input, other)
         if common.kind >= FLOAT:
             raise NotImplementedError(
@@ -294,13 +306,7 @@ for _name in ("and", "or", "xor"):
 
 
 @both
-def isclose(
-    input: Tensor,
-    other: Tensor,
-    rtol: float = 1e-5,
-    atol: float = 1e-8,
-    equal_nan: bool = False,
-) -> Tensor:
+def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     def near(a: Any, b: Any) -> bool:
         if a == b or equal_nan and a != a and b != b:
             return True
@@ -311,25 +317,19 @@ def isclose(
 
 
 @both
-def allclose(
-    input: Tensor,
-    other: Tensor,
-    rtol: float = 1e-5,
-    atol: float = 1e-8,
-    equal_nan: bool = False,
-) -> bool:
+def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     return all(elements(isclose(input, other, rtol, atol, equal_nan)))
 
 
 @both
-def equal(input: Tensor, other: Tensor) -> bool:
+def equal(input, other):
     return input.shape == other.shape and all(
         map(operator.eq, elements(input), elements(other))
     )
 
 
 @function
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+def where(condition, input=None, other=None):
     if input is None:
         return METHODS["nonzero"](condition, as_tuple=True)
     if condition.dtype is not bool_:
@@ -362,7 +362,7 @@ def _three(f: Callable[..., Any], *given: Any) -> Tensor:
 
 
 @method
-def _where(input: Tensor, condition: Tensor, other: Any) -> Tensor:
+def _where(input, condition, other):
     return where(condition, input, other)
 
 
@@ -370,7 +370,7 @@ METHODS["where"] = METHODS.pop("_where")
 
 
 @both
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+def masked_fill(input, mask, value):
     if mask.dtype is not bool_:
         raise RuntimeError(
             "masked_fill_ only supports boolean masks, but got mask with "
@@ -398,7 +398,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return new(filled, shape, input.dtype)
 
 
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def clamp(input, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError(
             "torch.clamp: At least one of 'min' or 'max' must not be None"
@@ -415,17 +415,17 @@ both(clamp, "clip")
 
 
 @both
-def clamp_min(input: Tensor, min: Any) -> Tensor:
+def clamp_min(input, min):
     return clamp(input, min)
 
 
 @both
-def clamp_max(input: Tensor, max: Any) -> Tensor:
+def clamp_max(input, max):
     return clamp(input, None, max)
 
 
 @both
-def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+def lerp(input, end, weight):
     def between(a: float, b: float, w: float) -> float:
         return a + w * (b - a) if abs(w) < 0.5 else b - (b - a) * (1 - w)
 
@@ -433,7 +433,12 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 
 @both
-def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1
-) -> Tensor:
+def addcdiv(input, tensor1, tensor2, *, value=1):
+    return _three(
+        lambda a, b, c: a + value * _divide(b, c), input, tensor1, tensor2
+    )
+
+
+@both
+def addcmul(input, tensor1, tensor2, *, value=1):
     return _three(lambda a, b, c: a + value * b * c, input, tensor1, tensor2)

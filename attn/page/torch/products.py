@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from operator import mul
 from typing import Any
 
-from .pairs import add, sub
-from .pairs import mul as times
 from .dtypes import promote_types
 from .errors import not_here
-from .names import METHODS, both, function, linalg, method
+from .names import FUNCTIONS, METHODS, both, function, linalg, method
+from .pairs import add, sub
+from .pairs import mul as times
 from .reductions import sum_ as total
 from .shapes import diagonal, permuted, reshape, transpose, unsqueeze
 from .tensor import (
@@ -34,8 +35,7 @@ dot_of = getattr(math, "sumprod", _dot)
 
 
 @both
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Multiply matrices, or vectors, in batches that are broadcast."""
+def matmul(input, other):
     if not isinstance(other, Tensor):
         raise TypeError(
             "matmul(): argument 'other' (position 2) must be Tensor, not "
@@ -141,8 +141,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 @both
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Multiply two matrices."""
+def mm(input, mat2):
     for x, name in ((input, "self"), (mat2, "mat2")):
         if len(x.shape) != 2:
             raise RuntimeError(f"{name} must be a matrix")
@@ -150,14 +149,12 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @both
-def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """Multiply a matrix with a vector."""
+def mv(input, vec):
     return matmul(input, vec)
 
 
 @both
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Multiply a batch of matrices with another."""
+def bmm(input, mat2):
     for x, name in ((input, "batch1"), (mat2, "batch2")):
         if len(x.shape) != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -171,8 +168,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @both
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Multiply two vectors."""
+def dot(input, tensor):
     if len(input.shape) != 1 or len(tensor.shape) != 1:
         raise RuntimeError(
             "1D tensors expected, but got "
@@ -182,48 +178,59 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 @both
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """Multiply each element of a vector with each of another."""
+def vdot(input, other):
+    return dot(input, other)
+
+
+@both
+def outer(input, vec2):
+    for x, name in ((input, "self"), (vec2, "vec2")):
+        if len(x.shape) != 1:
+            raise RuntimeError(
+                f"outer: Expected 1-D argument {name}, but got "
+                f"{len(x.shape)}-D"
+            )
     return times(unsqueeze(input, 1), vec2)
 
 
 @both
-def baddbmm(
-    input: Tensor,
-    batch1: Tensor,
-    batch2: Tensor,
-    *,
-    beta: Any = 1,
-    alpha: Any = 1,
-) -> Tensor:
-    """Add a product of batches of matrices."""
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     made = bmm(batch1, batch2)
     made = made if alpha == 1 else times(made, alpha)
     return made if beta == 0 else add(times(input, beta), made)
 
 
 @both
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1
-) -> Tensor:
-    """Add a product of matrices."""
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     made = mm(mat1, mat2)
     made = made if alpha == 1 else times(made, alpha)
     return made if beta == 0 else add(times(input, beta), made)
 
 
 @linalg
-def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Multiply vectors along an axis."""
+def linalg_vecdot(x, y, *, dim=-1):
     return total(times(x, y), dim)
+
+
+@linalg
+def linalg_multi_dot(tensors):
+    return reduce(matmul, tensors)
+
+
+@linalg
+def linalg_matrix_power(A, n):
+    if n < 0:
+        A, n = linalg_inv(A), -n
+    return reduce(
+        matmul, [A] * n, FUNCTIONS["eye"](A.shape[-1], dtype=A.dtype)
+    )
 
 
 # Einsum
 
 
 @function
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Multiply, and sum over the letters that the result lacks."""
+def einsum(equation, *operands):
     if len(operands) == 1 and isinstance(operands[0], tuple | list):
         operands = tuple(operands[0])
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -377,15 +384,7 @@ def _arranged(
 
 
 @linalg
-def linalg_solve_triangular(
-    A: Tensor,
-    B: Tensor,
-    *,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
-) -> Tensor:
-    """Solve A X = B, of which only a triangle of A is read."""
+def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     if not left:
         raise not_here("torch.linalg.solve_triangular(left=False)")
     (n, _), m = A.shape[-2:], B.shape[-1]
@@ -408,24 +407,61 @@ def linalg_solve_triangular(
     return rounded(values, [*batch, n, m], A.dtype)
 
 
+@linalg
+def linalg_solve(A, B):
+    """Eliminate as Gauss does, with the largest element as the pivot."""
+    if len(A.shape) != 2 or not 1 <= len(B.shape) <= 2:
+        raise not_here("torch.linalg.solve of batches")
+    n, shape = A.shape[0], B.shape
+    right = elements(B)
+    width = len(right) // n
+    table = [
+        elements(A)[i * n : (i + 1) * n] + right[i * width : (i + 1) * width]
+        for i in range(n)
+    ]
+    for i in range(n):
+        best = max(range(i, n), key=lambda r: abs(table[r][i]))
+        table[i], table[best] = table[best], table[i]
+        if not table[i][i]:
+            raise RuntimeError(
+                "torch.linalg.solve: The solver failed because the input "
+                "matrix is singular."
+            )
+        top = [x / table[i][i] for x in table[i]]
+        table = [
+            top
+            if r == i
+            else [x - row[i] * y for x, y in zip(row, top, strict=True)]
+            for r, row in enumerate(table)
+        ]
+    return rounded([x for row in table for x in row[n:]], shape, A.dtype)
+
+
+@linalg
+def linalg_inv(A):
+    return linalg_solve(A, FUNCTIONS["eye"](A.shape[-1], dtype=A.dtype))
+
+
+@both
+def dist(input, other, p=2):
+    return METHODS["norm"](sub(input, other), p)
+
+
 @function
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """Return the distance of each row of one from each row of the other."""
+def cdist(x1, x2, p=2.0, compute_mode=None):
     apart = sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
     return METHODS["norm"](apart, p, -1)
 
 
 @function
-def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Return the Kronecker product of two matrices."""
+def kron(input, other):
     (n, m), (k, p) = input.shape, other.shape
     made = times(reshape(input, n, 1, m, 1), reshape(other, 1, k, 1, p))
     return reshape(made, n * k, m * p)
 
 
 @function
-def block_diag(*tensors: Tensor) -> Tensor:
-    """Return a matrix with these along its diagonal."""
+def block_diag(*tensors):
     blocks = [reshape(x, 1, -1) if len(x.shape) < 2 else x for x in tensors]
     kind = blocks[0].dtype
     for x in blocks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, groupby
 from operator import mul
 from typing import Any
 
@@ -89,26 +89,12 @@ def _total(x: Tensor, kind: dtype | None) -> dtype:
 
 
 @both
-def sum_(
-    input: Tensor,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Add the elements of axes."""
+def sum_(input, dim=None, keepdim=False, *, dtype=None):
     return reduce(input, dim, keepdim, sum, _total(input, dtype))
 
 
 @both
-def prod(
-    input: Tensor,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Multiply the elements of axes."""
+def prod(input, dim=None, keepdim=False, *, dtype=None):
     return reduce(input, dim, keepdim, math.prod, _total(input, dtype))
 
 
@@ -118,14 +104,7 @@ def mean_of(row: list[Any]) -> Any:
 
 
 @both
-def mean(
-    input: Tensor,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Average the elements of axes."""
+def mean(input, dim=None, keepdim=False, *, dtype=None):
     input = converted(input, dtype)
     kind = _needs_floats("mean", input)
     return reduce(input, dim, keepdim, mean_of, kind)
@@ -151,13 +130,8 @@ def _correction(unbiased: Any, correction: Any) -> float:
 
 def _spread(name: str, last: Callable[[float], float]) -> None:
     def compute(
-        input: Tensor,
-        dim: Any = None,
-        unbiased: bool = True,
-        keepdim: bool = False,
-        *,
-        correction: Any = None,
-    ) -> Tensor:
+        input, dim=None, unbiased=True, keepdim=False, *, correction=None
+    ):
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         if input.dtype.kind < FLOAT:
@@ -176,16 +150,24 @@ _spread("var", float)
 _spread("std", lambda x: math.sqrt(x) if x == x and x != inf else x)
 
 
+@both
+def cov(input, *, correction=1):
+    x = reshape(input, (1, -1)) if len(input.shape) < 2 else input
+    n = x.shape[1]
+    apart = [[v - sum(row) / n for v in row] for row in rows(x, [1])]
+    values = [
+        sum(map(mul, a, b)) / max(n - correction, 0)
+        for a in apart
+        for b in apart
+    ]
+    shape = [len(apart)] * 2 if len(input.shape) == 2 else []
+    return rounded(values, shape, input.dtype)
+
+
 @function
 def var_mean(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool = True,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> tuple[Tensor, Tensor]:
-    """Return variance and mean."""
+    input, dim=None, unbiased=True, keepdim=False, *, correction=None
+):
     spread = METHODS["var"](
         input, dim, unbiased, keepdim, correction=correction
     )
@@ -196,20 +178,17 @@ def var_mean(
 
 
 @both
-def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Return whether an element of axes is not 0."""
+def any_(input, dim=None, keepdim=False):
     return reduce(input, dim, keepdim, any, bool_)
 
 
 @both
-def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Return whether no element of axes is 0."""
+def all_(input, dim=None, keepdim=False):
     return reduce(input, dim, keepdim, all, bool_)
 
 
 @both
-def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    """Count the elements that are not 0."""
+def count_nonzero(input, dim=None):
     count = lambda row: len(row) - row.count(0)  # noqa: E731
     return reduce(input, dim, False, count, int64)
 
@@ -264,18 +243,16 @@ def _extreme(which: str, f: Row) -> None:
     pairs = namedtuple("pairs", "values indices")  # type: ignore[misc]
     pairs.__name__ = f"torch.return_types.{which}"
 
-    def best(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    def best(input, dim=(), keepdim=False):
         _not_empty(f"a{which}", input, dim)
         return reduce(input, dim, keepdim, f, input.dtype)
 
-    def place(
-        input: Tensor, dim: int | None = None, keepdim: bool = False
-    ) -> Tensor:
+    def place(input, dim=None, keepdim=False):
         _not_empty(f"arg{which}", input, dim)
         at = lambda row: place_of(row, f(row))  # noqa: E731
         return reduce(input, dim, keepdim, at, int64)
 
-    def both_of(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    def both_of(input, dim=None, keepdim=False):
         if isinstance(dim, Tensor):
             return METHODS[f"{which}imum"](input, dim)
         _not_empty(which, input, dim)
@@ -283,7 +260,7 @@ def _extreme(which: str, f: Row) -> None:
             return best(input)
         return pairs(best(input, dim, keepdim), place(input, dim, keepdim))
 
-    def running(input: Tensor, dim: int) -> Any:
+    def running(input, dim):
         def positions(row: list[Any]) -> list[int]:
             found: list[int] = []
             for i, x in enumerate(row):
@@ -319,30 +296,25 @@ def order_of(row: list[Any], descending: bool) -> list[int]:
 
 _sorted = namedtuple("_sorted", "values indices")
 _sorted.__name__ = "torch.return_types.sort"
+_median = namedtuple("_median", "values indices")
+_median.__name__ = "torch.return_types.median"
 _top = namedtuple("_top", "values indices")
 _top.__name__ = "torch.return_types.topk"
 
 
+def _last_first(row: list[Any], descending: bool) -> list[int]:
+    n = len(row)
+    return [n - 1 - i for i in order_of(row[::-1], descending)]
+
+
 @both
-def argsort(
-    input: Tensor,
-    dim: int = -1,
-    descending: bool = False,
-    stable: bool = False,
-) -> Tensor:
-    """Return the indices that sort an axis."""
+def argsort(input, dim=-1, descending=False, stable=False):
     f = lambda row: order_of(row, descending)  # noqa: E731
     return along(input, dim, f, int64)
 
 
 @both
-def sort(
-    input: Tensor,
-    dim: int = -1,
-    descending: bool = False,
-    stable: bool = False,
-) -> Any:
-    """Sort along an axis; return the elements, and where they were."""
+def sort(input, dim=-1, descending=False, stable=False):
     indices = argsort(input, dim, descending)
     if not input.shape:
         return _sorted(METHODS["clone"](input), indices)
@@ -350,60 +322,80 @@ def sort(
 
 
 @both
-def topk(
-    input: Tensor,
-    k: int,
-    dim: int = -1,
-    largest: bool = True,
-    sorted: bool = True,
-) -> Any:
-    """Return the k largest elements along an axis, and their places."""
+def topk(input, k, dim=-1, largest=True, sorted=True):
     d = axis(dim, len(input.shape))
     if not 0 <= k <= (input.shape[d] if input.shape else 1):
         raise RuntimeError("selected index k out of range")
-    values, indices = sort(input, dim, largest)
+    # Of equal elements PyTorch takes any, most often the last.
+    f = lambda row: _last_first(row, largest)  # noqa: E731
+    indices = along(input, dim, f, int64)
+    values = METHODS["gather"](input, dim, indices) if input.shape else input
     if not input.shape:
-        return _top(values, indices)
+        return _top(METHODS["clone"](values), indices)
     return _top(*(take(x, d, range(k)) for x in (values, indices)))
 
 
-@function
-def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-) -> Any:
-    """Return the elements that differ, in order."""
+def unique(input, sorted=True, return_inverse=False, return_counts=False):
     values = elements(input)
     ordered = (values[i] for i in order_of(values, False))
     found = list(dict.fromkeys(ordered))
-    results = [new(found, [len(found)], input.dtype)]
-    if return_inverse:
-        at = {x: i for i, x in enumerate(found)}
-        results.append(new([at[x] for x in values], input.shape, int64))
-    if return_counts:
-        counts = [values.count(x) for x in found]
+    places = {x: i for i, x in enumerate(found)}
+    inverse = [places[x] for x in values]
+    counts = [values.count(x) for x in found]
+    return _found(input, found, inverse, counts, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False):
+    groups = [(x, len(list(same))) for x, same in groupby(elements(input))]
+    counts = [n for _, n in groups]
+    inverse = [i for i, n in enumerate(counts) for _ in range(n)]
+    found = [x for x, _ in groups]
+    return _found(input, found, inverse, counts, return_inverse, return_counts)
+
+
+both(unique)
+both(unique_consecutive)
+
+
+def _found(
+    x: Tensor,
+    found: list[Any],
+    inverse: list[int],
+    counts: list[int],
+    with_inverse: bool,
+    with_counts: bool,
+) -> Any:
+    results = [new(found, [len(found)], x.dtype)]
+    if with_inverse:
+        results.append(new(inverse, x.shape, int64))
+    if with_counts:
         results.append(new(counts, [len(found)], int64))
     return results[0] if len(results) == 1 else tuple(results)
 
 
-METHODS["unique"] = unique
+@both
+def median(input, dim=None, keepdim=False):
+    if dim is None:
+        row = elements(input)
+        at = order_of(row, False)[(len(row) - 1) // 2]
+        return new([row[at]], (), input.dtype)
+    d = axis(dim, len(input.shape))
+    middle = (input.shape[d] - 1) // 2
+    pair = (take(x, d, [middle]) for x in sort(input, d))
+    return _median(*(x if keepdim else METHODS["squeeze"](x, d) for x in pair))
 
 
 # Along an axis
 
 
 @both
-def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
-    """Add up along an axis."""
+def cumsum(input, dim, *, dtype=None):
     f = lambda row: list(accumulate(row))  # noqa: E731
     return along(input, dim, f, _total(input, dtype))
 
 
 @both
-def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
-    """Multiply along an axis."""
+def cumprod(input, dim, *, dtype=None):
     f = lambda row: list(accumulate(row, mul))  # noqa: E731
     return along(input, dim, f, _total(input, dtype))
 
@@ -436,9 +428,7 @@ def _log_softmax(row: list[float]) -> list[float]:
 
 
 def _register_softmax(name: str, f: Row) -> None:
-    def compute(
-        input: Tensor, dim: int, *, dtype: dtype | None = None
-    ) -> Tensor:
+    def compute(input, dim, *, dtype=None):
         input = converted(input, dtype)
         if input.dtype.kind != FLOAT:
             raise NotImplementedError(
@@ -456,15 +446,13 @@ _register_softmax("log_softmax", _log_softmax)
 
 
 @both
-def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """Return the logarithm of the sum of the exponentials."""
+def logsumexp(input, dim, keepdim=False):
     kind = input.dtype if input.dtype.kind == FLOAT else float32
     return reduce(input, dim, keepdim, _logsumexp, kind)
 
 
 @both
-def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """Return the logarithm of the running sums of the exponentials."""
+def logcumsumexp(input, dim):
     f = lambda row: list(accumulate(row, lambda a, b: _logsumexp([a, b])))  # noqa: E731
     return along(input, dim, f, input.dtype)
 
@@ -486,29 +474,14 @@ def norm_of(p: Any) -> Row:
 
 
 @both
-def norm(
-    input: Tensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Return the p-norm of all elements, or along axes."""
+def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     return linalg_vector_norm(
         input, 2 if p == "fro" else p, dim, keepdim, dtype=dtype
     )
 
 
 @linalg
-def linalg_vector_norm(
-    x: Tensor,
-    ord: Any = 2,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Return the norm of vectors."""
+def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if x.dtype.kind < FLOAT:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor "
@@ -520,15 +493,7 @@ def linalg_vector_norm(
 
 
 @linalg
-def linalg_norm(
-    A: Tensor,
-    ord: Any = None,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """Return the norm of vectors, or the Frobenius norm of matrices."""
+def linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     from .errors import not_here
 
     several = isinstance(dim, tuple | list) and len(dim) == 2
@@ -542,10 +507,7 @@ def linalg_norm(
 
 
 @linalg
-def linalg_matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False
-) -> Tensor:
-    """Return the Frobenius norm of matrices."""
+def linalg_matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False):
     if len(A.shape) < 2:
         raise RuntimeError(
             "linalg.matrix_norm: The input tensor A must have at least 2 "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .dtypes import promote_types
+from .dtypes import bool_, promote_types
 from .names import FUNCTIONS, METHODS, both, function, method
 from .tensor import (
     Size,
@@ -41,13 +41,13 @@ def _completed(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
             raise RuntimeError(f"invalid shape dimension {n}")
     if -1 in shape:
         rest = -math.prod(shape)
-        if not rest:
+        if not rest and not size:
             raise RuntimeError(
                 f"cannot reshape tensor of {size} elements into shape "
                 f"{list(shape)} because the unspecified dimension size -1 "
                 "can be any value and is ambiguous"
             )
-        if size % rest:
+        if not rest or size % rest:
             raise RuntimeError(said)
         shape = tuple(size // rest if n == -1 else n for n in shape)
     if math.prod(shape) != size:
@@ -79,8 +79,7 @@ def _view_strides(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 @method
-def view(input: Tensor, *shape: Any) -> Tensor:
-    """Return the same memory in another shape."""
+def view(input, *shape):
     from .dtypes import dtype
     from .errors import not_here
 
@@ -98,8 +97,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
 
 
 @both
-def reshape(input: Tensor, *shape: Any) -> Tensor:
-    """Return a view in another shape, or a copy where none is possible."""
+def reshape(input, *shape):
     target = _completed(sizes(shape), math.prod(input.shape))
     strides = _view_strides(input, target)
     if strides is not None:
@@ -108,20 +106,17 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
 
 
 @method
-def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return a view in the shape of another tensor."""
+def view_as(input, other):
     return view(input, *other.shape)
 
 
 @method
-def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """Reshape to the shape of another tensor."""
+def reshape_as(input, other):
     return reshape(input, *other.shape)
 
 
 @both
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Make one axis of several that are next to one another."""
+def flatten(input, start_dim=0, end_dim=-1):
     n = len(input.shape)
     first, last = axis(start_dim, n), axis(end_dim, n)
     if first > last:
@@ -134,14 +129,12 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @both
-def ravel(input: Tensor) -> Tensor:
-    """Make one axis of all."""
+def ravel(input):
     return view(contiguous(input), -1)
 
 
 @both
-def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Make several axes of one."""
+def unflatten(input, dim, sizes):
     d = axis(dim, len(input.shape))
     n, parts = input.shape[d], tuple(sizes)
     if -1 in parts:
@@ -165,8 +158,7 @@ def permuted(x: Tensor, order: Sequence[int]) -> Tensor:
 
 
 @both
-def permute(input: Tensor, *dims: Any) -> Tensor:
-    """Return a view with the axes in another order."""
+def permute(input, *dims):
     n, order = len(input.shape), sizes(dims)
     if len(order) != n:
         raise RuntimeError(
@@ -180,8 +172,7 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
     return permuted(input, order)
 
 
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Return a view with two axes exchanged."""
+def transpose(input, dim0, dim1):
     n = len(input.shape)
     a, b = axis(dim0, n), axis(dim1, n)
     order = list(range(n))
@@ -194,8 +185,7 @@ both(transpose, "swapaxes", "swapdims")
 
 
 @both
-def t(input: Tensor) -> Tensor:
-    """Transpose a matrix."""
+def t(input):
     if len(input.shape) > 2:
         raise RuntimeError(
             "t() expects a tensor with <= 2 dimensions, but self is "
@@ -204,9 +194,7 @@ def t(input: Tensor) -> Tensor:
     return permuted(input, range(len(input.shape))[::-1])
 
 
-@both
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Move axes to other places, and leave the others in their order."""
+def movedim(input, source, destination):
     n = len(input.shape)
     source, destination = axes(source, n), axes(destination, n)
     order = [d for d in range(n) if d not in source]
@@ -215,9 +203,11 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     return permuted(input, order)
 
 
+both(movedim, "moveaxis")
+
+
 @both
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Leave out axes of length 1."""
+def squeeze(input, dim=None):
     n = len(input.shape)
     gone = {d for d in axes(dim, n) if input.shape[d] == 1}
     kept = [d for d in range(n) if d not in gone]
@@ -225,8 +215,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 
 @both
-def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """Put in an axis of length 1."""
+def unsqueeze(input, dim):
     d = axis(dim, len(input.shape) + 1)
     shape, strides = list(input.shape), list(input._strides)
     step = shape[d] * strides[d] if d < len(shape) else 1
@@ -236,8 +225,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @method
-def expand(input: Tensor, *size: Any) -> Tensor:
-    """Repeat axes of length 1 without copying."""
+def expand(input, *size):
     target = list(sizes(size))
     extra = len(target) - len(input.shape)
     if extra < 0:
@@ -259,18 +247,16 @@ def expand(input: Tensor, *size: Any) -> Tensor:
 
 
 @method
-def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Expand to the shape of another tensor."""
+def expand_as(input, other):
     return expand(input, *other.shape)
 
 
 @both
-def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Repeat axes of length 1 without copying."""
+def broadcast_to(input, *size):
     return expand(input, *size)
 
 
-def _broadcast_shapes(*shapes: Any) -> Size:
+def _broadcast_shapes(*shapes):
     given = ((x,) if isinstance(x, int) else tuple(x) for x in shapes)
     return broadcast_shapes(*given)
 
@@ -279,21 +265,18 @@ FUNCTIONS["broadcast_shapes"] = _broadcast_shapes
 
 
 @function
-def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Expand tensors to the shape that they have together."""
+def broadcast_tensors(*tensors):
     shape = broadcast_shapes(*(x.shape for x in tensors))
     return tuple(expand_to(x, shape) for x in tensors)
 
 
 @method
-def contiguous(input: Tensor) -> Tensor:
-    """Return the tensor itself, or a copy whose elements are in order."""
+def contiguous(input):
     return input if is_contiguous(input) else clone(input)
 
 
 @both
-def clone(input: Tensor) -> Tensor:
-    """Return a copy."""
+def clone(input):
     return new(list(elements(input)), input.shape, input.dtype)
 
 
@@ -321,8 +304,7 @@ def _same_kind(name: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Join tensors along an axis that they have."""
+def cat(tensors, dim=0):
     given = _same_kind("cat", tensors)
     kind = given[0].dtype
     for x in given[1:]:
@@ -363,8 +345,7 @@ for _name in ("cat", "concat", "concatenate"):
 
 
 @function
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Join tensors of one shape along a new axis."""
+def stack(tensors, dim=0):
     given = _same_kind("stack", tensors)
     for i, x in enumerate(given):
         if x.shape != given[0].shape:
@@ -378,15 +359,13 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @function
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Join along the second axis, or the only one."""
+def hstack(tensors):
     given = [unsqueeze(x, 0) if not x.shape else x for x in tensors]
     return cat(given, 0 if len(given[0].shape) == 1 else 1)
 
 
 @function
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Join along the first axis; a vector is a row."""
+def vstack(tensors):
     return cat([reshape(x, 1, -1) if len(x.shape) < 2 else x for x in tensors])
 
 
@@ -394,8 +373,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @both
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """Return a view of a range along an axis."""
+def narrow(input, dim, start, length):
     d = axis(dim, len(input.shape))
     n, start = input.shape[d], int(start)
     if not -n <= start <= n:
@@ -415,10 +393,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 @both
-def split(
-    input: Tensor, split_size_or_sections: Any, dim: int = 0
-) -> tuple[Tensor, ...]:
-    """Cut into parts of a size, or of these sizes."""
+def split(input, split_size_or_sections, dim=0):
     n, lengths = (
         input.shape[axis(dim, len(input.shape))],
         split_size_or_sections,
@@ -445,17 +420,13 @@ def split(
 
 
 @both
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Cut into at most so many parts of the same size."""
+def chunk(input, chunks, dim=0):
     n = input.shape[axis(dim, len(input.shape))]
     return split(input, max(1, -(-n // chunks)), dim)
 
 
 @both
-def tensor_split(
-    input: Tensor, indices_or_sections: Any, dim: int = 0
-) -> tuple[Tensor, ...]:
-    """Cut into so many parts, or at these places."""
+def tensor_split(input, indices_or_sections, dim=0):
     n, places = input.shape[axis(dim, len(input.shape))], indices_or_sections
     if isinstance(places, Tensor):
         places = METHODS["tolist"](places)
@@ -471,20 +442,17 @@ def tensor_split(
 
 
 @both
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return the entries of an axis."""
+def unbind(input, dim=0):
     return tuple(movedim(input, dim, 0))
 
 
 @both
-def select(input: Tensor, dim: int, index: Any) -> Tensor:
-    """Return the view of one entry of an axis."""
+def select(input, dim, index):
     return squeeze(narrow(input, dim, index, 1), dim)
 
 
 @method
-def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return the view of windows along an axis, as a last axis."""
+def unfold(input, dimension, size, step):
     d = axis(dimension, len(input.shape))
     n = input.shape[d]
     if size > n:
@@ -498,10 +466,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 
 @both
-def diagonal(
-    input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Tensor:
-    """Return the view of the elements where two axes have the same index."""
+def diagonal(input, offset=0, dim1=0, dim2=1):
     n = len(input.shape)
     a, b = axis(dim1, n), axis(dim2, n)
     step_a, step_b = input._strides[a], input._strides[b]
@@ -524,8 +489,7 @@ def diagonal(
 
 
 @method
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """Return copies beside one another."""
+def repeat(input, *repeats):
     counts = sizes(repeats)
     extra = len(counts) - len(input.shape)
     if extra < 0:
@@ -543,17 +507,13 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 
 @both
-def tile(input: Tensor, *dims: Any) -> Tensor:
-    """Return copies beside one another."""
+def tile(input, *dims):
     counts = sizes(dims)
     return repeat(input, (1,) * (len(input.shape) - len(counts)) + counts)
 
 
 @both
-def repeat_interleave(
-    input: Tensor, repeats: Any, dim: int | None = None
-) -> Tensor:
-    """Repeat each entry of an axis, next to itself."""
+def repeat_interleave(input, repeats, dim=None):
     if dim is None:
         input, dim = reshape(input, -1), 0
     d = axis(dim, len(input.shape))
@@ -583,16 +543,14 @@ def take(x: Tensor, d: int, index: Sequence[int]) -> Tensor:
 
 
 @both
-def flip(input: Tensor, *dims: Any) -> Tensor:
-    """Turn axes round."""
+def flip(input, *dims):
     for d in axes(sizes(dims), len(input.shape)):
         input = take(input, d, range(input.shape[d])[::-1])
     return input
 
 
 @both
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Move entries along an axis; the last come first."""
+def roll(input, shifts, dims=None):
     if dims is None:
         return reshape(roll(reshape(input, -1), shifts, 0), input.shape)
     several = shifts if isinstance(shifts, tuple | list) else (shifts,)
@@ -605,10 +563,24 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 @both
-def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
-    """Return the differences of neighbours."""
+def diff(input, n=1, dim=-1, prepend=None, append=None):
+    given = (prepend, input, append)
+    input = cat([x for x in given if x is not None], dim)
     for _ in range(n):
-        length = input.shape[axis(dim, len(input.shape))]
-        a, b = (narrow(input, dim, i, max(length - 1, 0)) for i in (1, 0))
-        input = METHODS["sub"](a, b)
+        length = max(input.shape[axis(dim, len(input.shape))] - 1, 0)
+        a, b = (narrow(input, dim, i if length else 0, length) for i in (1, 0))
+        input = METHODS["sub" if a.dtype is not bool_ else "ne"](a, b)
     return input
+
+
+@both
+def rot90(input, k=1, dims=(0, 1)):
+    for _ in range(k % 4):
+        input = flip(transpose(input, *dims), dims[0])
+    return input
+
+
+@function
+def atleast_2d(*tensors):
+    made = [reshape(x, (1, -1)) if len(x.shape) < 2 else x for x in tensors]
+    return made[0] if len(made) == 1 else tuple(made)

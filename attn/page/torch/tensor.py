@@ -225,8 +225,7 @@ def alias(
 
 
 @method
-def is_contiguous(x: Tensor) -> bool:
-    """Return whether the elements follow one another in memory."""
+def is_contiguous(x):
     if x._strides == strides_of(x.shape) or 0 in x.shape:
         return True
     own = zip(x.shape, x._strides, strides_of(x.shape), strict=True)

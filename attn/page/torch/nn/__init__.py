@@ -363,8 +363,20 @@ def _activation(name: str, f: Callable[..., Tensor]) -> None:
     globals()[name] = type(name, (Module,), {"forward": forward})
 
 
-for _name in ("SiLU", "ReLU", "GELU"):
+for _name in ("SiLU", "ReLU", "GELU", "Sigmoid", "Tanh"):
     _activation(_name, getattr(functional, _name.lower()))
+
+
+class Softmax(Module):
+    """Turn scores into weights that sum to 1 along an axis."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the weights."""
+        return functional.softmax(input, self.dim)
 
 
 def __getattr__(name: str) -> Any:
