@@ -43,6 +43,7 @@ from attn.grading.checks.inputs import (
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.problems import failure
+from attn.grading.checks.run import run as run_engine
 from attn.page.encode import SAMPLE, CannotStore, Encoder, equal
 from attn.page.running import Program, run
 
@@ -250,6 +251,13 @@ class Record:
         row["moved"], is_rounded = self._moved(i)
         if is_rounded:
             row["rounded"] = encoder.outcome(_only(expected), None)
+        alone = run_engine(
+            self.exercise.reference,
+            replace(case, before=(), grad=False),
+            launch=self.exercise.caller,
+        )
+        if case.before and not agree(alone, expected, case):
+            row["needs_before"] = True
         if (rtol := oracle.rtol(i)) > 1e-5:
             row["rtol"] = float(f"{rtol:.2g}")
         return row

@@ -101,6 +101,10 @@ class StoredOracle:
         """Return the relative tolerance between two answers of one mistake."""
         return self._rows[i].get("rtol", 1e-5)
 
+    def is_alone(self, i: int) -> bool:
+        """Return whether a case is right without its earlier calls too."""
+        return not self._rows[i].get("needs_before", False)
+
     def _expected(self, i: int) -> Outcome:
         """Return the reference's outcome, in the case's dtype."""
         row = self._rows[i]

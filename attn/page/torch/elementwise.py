@@ -60,7 +60,7 @@ def _sign(x: Any) -> Any:
 
 
 _LOGARITHMS = (math.log, math.log2, math.log10, math.log1p)
-_FLOATS: dict[str, Function] = {
+FLOATS: dict[str, Function] = {
     **{f.__name__: f for f in _LOGARITHMS},
     **{f.__name__: f for f in (math.exp, math.expm1, math.sqrt, math.erf)},
     **{f.__name__: f for f in (math.sin, math.cos, math.tan, math.asin)},
@@ -122,7 +122,7 @@ def elementwise(
     return compute
 
 
-for _table, _result in (_FLOATS, as_float), (_SAME, _same), (_TESTS, _bool):
+for _table, _result in (FLOATS, as_float), (_SAME, _same), (_TESTS, _bool):
     for _name, _f in _table.items():
         both(elementwise(_name, _f, _result))
 both(elementwise("abs", abs, lambda kind: REAL.get(kind, kind)), "absolute")

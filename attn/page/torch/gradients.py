@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from . import elementwise
+from . import creation, elementwise
 from .dtypes import FLOAT, NAMES
+from .errors import not_here
 from .tensor import Tensor, elements, new, write
 
 inf, nan = math.inf, math.nan
+_LARGEST = 3.4e38  # of float32: what is larger overflows
 
 
 class Traced(float):
@@ -109,15 +111,18 @@ _SLOPES: dict[Any, Callable[[float, float], float]] = {
     math.tanh: lambda x, y: 1 - y * y,
     math.sin: lambda x, y: math.cos(x) if x - x == 0 else nan,
     math.cos: lambda x, y: -math.sin(x) if x - x == 0 else nan,
+    elementwise.sigmoid: lambda x, y: y * (1 - y),
+    elementwise.FLOATS["rsqrt"]: lambda x, y: -0.5 * y * y * y,
+    elementwise.FLOATS["reciprocal"]: lambda x, y: -y * y,
 }
 
 
 def _slope(f: Callable[[float], float], x: float, y: float) -> float:
     if slope := _SLOPES.get(f):
-        return slope(x, y)
+        return slope(x, math.copysign(inf, y) if abs(y) > _LARGEST else y)
     if x - x or y - y:  # not finite
         return nan
-    h = 1e-5 * max(abs(x), 1e-3)
+    h = 1e-6 * max(abs(x), 1e-2)
     above, below = f(x + h), f(x - h)
     if above - above == 0 and below - below == 0:
         return (above - below) / (2 * h)
@@ -189,8 +194,8 @@ def _applied(f: Any, values: list[Any]) -> list[Any]:
     for i, x in enumerate(values):
         if type(x) is Traced:
             y = float(found[i])
-            by = _slope(lambda v, f=f: _APPLY(f, [v])[0], float(x), y)
-            by = _SLOPES[f](float(x), y) if f in _SLOPES else by
+            safe = f if f in _SLOPES else lambda v: _APPLY(f, [v])[0]
+            by = _slope(safe, float(x), y)
             found[i] = traced(y, (x, by))
     return found
 
@@ -267,6 +272,12 @@ def grad(
     return tuple(grads)
 
 
+def _complex(real: Any, imag: Any = 0.0) -> complex:
+    if type(real) is Traced or type(imag) is Traced:
+        raise not_here("The gradient of a complex number")
+    return complex(real, imag)
+
+
 _APPLY = elementwise.apply
 _CHANGED = {"apply": _applied, "math": _Math(), "choose": _chosen}
 
@@ -306,6 +317,8 @@ def recording() -> Iterator[None]:
     for name in ("item", "tolist"):
         own = getattr(Tensor, name)
         put(Tensor, name, lambda x, own=own: _plain(own(x)))
+    setattr(creation, "complex", _complex)  # noqa: B010 (in place of Python's)
+    undo.append(lambda: delattr(creation, "complex"))
     STATE.leaves = {}
     try:
         yield
