@@ -136,9 +136,9 @@ class Encoder:
     def _tensor(self, x: Tensor, digits: int | None) -> int:
         x = x.detach()
         dtype = dtype_name(x)
-        if digits is None and x.dtype == torch.float64:
-            if torch.equal(x.float().double(), x):  # of few digits, that is
-                dtype = "float32 to float64"
+        is_exact = digits is None and x.dtype == torch.float64
+        if is_exact and torch.equal(x.float().double(), x):  # of few digits
+            dtype = "float32 to float64"
         narrow = x.float() if " to " in dtype else x
         row = [dtype, [*x.shape], _elements(narrow, digits)]
         if not x.is_contiguous() and x.numel():

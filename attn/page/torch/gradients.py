@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from . import creation, elementwise
+from . import creation, elementwise, pairs
 from .dtypes import FLOAT, NAMES
 from .errors import not_here
 from .tensor import Tensor, elements, new, write
@@ -217,7 +217,13 @@ def _written(x: Tensor, values: list[Any]) -> None:
             f"{what} Variable that requires grad is being used in an "
             "in-place operation."
         )
-    write(x, values)
+    write(x, values if leaf is None else [_leaf(v) for v in values])
+
+
+def _leaf(value: Any) -> Traced:
+    x = Traced(value)
+    x.parents = ()
+    return x
 
 
 def _plain(x: Any) -> Any:
@@ -236,7 +242,7 @@ def _requires(x: Tensor) -> bool:
 
 def _require(x: Tensor, is_required: bool) -> None:
     if is_required and x.dtype.kind == FLOAT and not _requires(x):
-        x._storage[:] = [traced(v) for v in x._storage]
+        x._storage[:] = [_leaf(v) for v in x._storage]
         STATE.leaves[id(x._storage)] = x
 
 
@@ -278,8 +284,16 @@ def _complex(real: Any, imag: Any = 0.0) -> complex:
     return complex(real, imag)
 
 
-_APPLY = elementwise.apply
-_CHANGED = {"apply": _applied, "math": _Math(), "choose": _chosen}
+def _paired(op: Any, *rest: Any) -> Any:
+    """Apply an operation to pairs, as ``pairs.pair`` does."""
+    name = getattr(op, "__name__", "")
+    return _PAIR(getattr(_MATH, name) if op in _OF_MATH else op, *rest)
+
+
+_APPLY, _PAIR, _MATH = elementwise.apply, pairs.pair, _Math()
+_OF_MATH = {math.hypot, math.atan2, math.fmod, math.copysign}
+_CHANGED = {"apply": _applied, "math": _MATH, "choose": _chosen}
+_CHANGED |= {"pair": _paired, "write": _written}
 
 
 @contextmanager
@@ -300,7 +314,7 @@ def recording() -> Iterator[None]:
         undo.append(lambda: setattr(holder, name, before))
 
     for home in homes:
-        for name, value in {**_CHANGED, "write": _written}.items():
+        for name, value in _CHANGED.items():
             if name in home and not name.startswith("_"):
                 before = home[name]
                 home[name] = value

@@ -146,7 +146,7 @@ def _spread(name: str, last: Callable[[float], float]) -> None:
     both(compute)
 
 
-_spread("var", float)
+_spread("var", lambda x: x)
 _spread("std", lambda x: math.sqrt(x) if x == x and x != inf else x)
 
 
