@@ -190,7 +190,7 @@ def _explained(evidence: Evidence, printed: str) -> Card:
 
 
 def _card(state: str, word: str, title: str, **others: Any) -> Card:
-    empty = {
+    empty: Card = {
         **dict.fromkeys(("label", "question", "condition", "what"), ""),
         **{"more": [], "elements": [], "grid": None, "call": ""},
         **{"printed": "", "line": None, "tried": [], "details": ""},

@@ -171,7 +171,8 @@ class Record:
 
         usual = [i for i in every if costs[i] < _MANY]
         for when in dict.fromkeys(oracle.cases[i].condition for i in usual):
-            take(lambda i, when=when: oracle.cases[i].condition == when)
+            same = {i for i in every if oracle.cases[i].condition == when}
+            take(same.__contains__)
         for cases in wrong.values():
             take(cases.__contains__)
         for x, y in combinations(self.mistakes, 2):
@@ -330,7 +331,7 @@ def given(exercise: Exercise) -> str:
     """
     own = [sources.solution(exercise.id), sources.stub(exercise.id)]
     own += [x.source for x in (*exercise.mistakes, *exercise.equivalents)]
-    used, texts = words("\n".join(own)), []
+    used, texts = words("\n".join(own)), list[str]()
     earlier = [x.name for x in chapter(exercise.id.partition("-")[0])]
     earlier = earlier[: earlier.index(exercise.name)]
     for name in reversed(earlier):

@@ -28,7 +28,7 @@ class StoredMistake:
 
     name: str
     why: str
-    outcomes: dict[int, Any]
+    outcomes: dict[str, Any]
 
 
 class StoredExercise(Signature):

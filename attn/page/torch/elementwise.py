@@ -89,6 +89,11 @@ _TESTS: dict[str, Function] = {
 }
 
 
+def choose(is_first: Any, a: Any, b: Any) -> Any:
+    """Return one of two elements."""
+    return a if is_first else b
+
+
 def as_float(kind: dtype) -> dtype:
     """Return the dtype of what is a float for integers, too."""
     return kind if kind.kind >= FLOAT else float32
@@ -168,6 +173,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None):
     low = -finfo(input.dtype).max if neginf is None else neginf
     special = {inf: high, -inf: low}
     values = [
-        special.get(x, x) if x == x else nan or 0.0 for x in elements(input)
+        choose(x - x == 0, x, special.get(x, nan or 0.0))
+        for x in elements(input)
     ]
     return rounded(values, input.shape, input.dtype)

@@ -27,14 +27,15 @@ class Traced(float):
     """A number, and what it was computed from.
 
     Attributes:
-        parents: numbers, and by how much this one grows with each.
+        parents: numbers, and by how much this one grows with each; None: not
+            at all, whatever its own gradient is.
     """
 
     __slots__ = ("parents",)
-    parents: tuple[tuple[Traced, float], ...]
+    parents: tuple[tuple[Traced, float | None], ...]
 
 
-def traced(value: Any, *parents: tuple[Any, float]) -> Any:
+def traced(value: Any, *parents: tuple[Any, float | None]) -> Any:
     """Return a number with those of its parents that are traced."""
     if not STATE.enabled:
         return float(value)
@@ -98,9 +99,13 @@ def _arithmetic(name: str, slopes: Any, is_reversed: bool) -> Any:
 for _name, _slopes in _ARITHMETIC.items():
     setattr(Traced, f"__{_name}__", _arithmetic(_name, _slopes, False))
     setattr(Traced, f"__r{_name}__", _arithmetic(_name, _slopes, True))
-Traced.__neg__ = lambda x: traced(-float(x), (x, -1.0))
-Traced.__pos__ = lambda x: x
-Traced.__abs__ = lambda x: traced(abs(float(x)), (x, (x > 0) - (x < 0)))
+_SIGNS: dict[str, Callable[[Any], Any]] = {
+    "neg": lambda x: traced(-float(x), (x, -1.0)),
+    "pos": lambda x: x,
+    "abs": lambda x: traced(abs(float(x)), (x, (x > 0) - (x < 0))),
+}
+for _name, _sign in _SIGNS.items():
+    setattr(Traced, f"__{_name}__", _sign)
 
 #: Slopes of functions of x, with y their value, where a difference is too
 #: far off; of others it is taken.
@@ -201,11 +206,11 @@ def _applied(f: Any, values: list[Any]) -> list[Any]:
 
 
 def _chosen(is_first: Any, a: Any, b: Any) -> Any:
-    """Return one of two; to the other flows 0, which NaN makes NaN."""
+    """Return one of two; to the other flows 0, which inf makes NaN there."""
     one, other = (a, b) if is_first else (b, a)
     if type(one) is not Traced and type(other) is not Traced:
         return one
-    return traced(one, (one, 1.0), (other, 0.0))
+    return traced(one, (one, 1.0), (other, None))
 
 
 def _written(x: Tensor, values: list[Any]) -> None:
@@ -253,6 +258,8 @@ def grad(
     **_: Any,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of one number; None of what it does not need."""
+    if getattr(Tensor, "detach") is not _detached:  # noqa: B009
+        raise not_here("torch.autograd.grad")
     (root,) = elements(outputs)
     order, seen, stack = [], set[int](), [(root, False)]
     while stack:
@@ -266,7 +273,7 @@ def grad(
     found = {id(root): 1.0}
     for x in reversed(order):
         for parent, by in getattr(x, "parents", ()):
-            flows = found[id(x)] * by
+            flows = 0.0 if by is None else found[id(x)] * by
             found[id(parent)] = found.get(id(parent), 0.0) + flows
     several = [inputs] if isinstance(inputs, Tensor) else [*inputs]
     grads: list[Tensor | None] = []

@@ -18,7 +18,7 @@ from .dtypes import (
     of_number,
     promote_types,
 )
-from .elementwise import apply, as_float
+from .elementwise import apply, as_float, choose
 from .names import METHODS, both, function, method
 from .tensor import (
     Size,
@@ -126,11 +126,6 @@ def _whole_power(a: int, b: int) -> int:
 
 def _xlogy(a: float, b: float) -> float:
     return b if b != b else a * apply(math.log, [b])[0] if a else 0.0
-
-
-def choose(is_first: Any, a: Any, b: Any) -> Any:
-    """Return one of two elements."""
-    return a if is_first else b
 
 
 def _keep(kind: dtype) -> dtype:

@@ -469,7 +469,7 @@ def norm_of(p: Any) -> Row:
     if p == 0:
         return lambda row: float(len(row) - row.count(0))
     if p in (2, None, "fro"):
-        return lambda row: math.sqrt(sum([abs(x) ** 2 for x in row]))
+        return lambda row: math.hypot(*map(abs, row))  # slope 0 at 0
     return lambda row: sum([abs(x) ** p for x in row]) ** (1 / p)
 
 

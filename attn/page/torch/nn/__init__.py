@@ -112,12 +112,17 @@ class Module:
         """Yield the modules directly within this one."""
         return iter(self._modules.values())
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Yield the parameters of this module and all within it."""
+        seen = set[int]()
         for prefix, module in self.named_modules():
             for name, x in module._parameters.items():
-                if x is not None:
-                    yield f"{prefix}.{name}".lstrip("."), x
+                if x is None or remove_duplicate and id(x) in seen:
+                    continue
+                seen.add(id(x))
+                yield f"{prefix}.{name}".lstrip("."), x
 
     def parameters(self) -> Iterator[Parameter]:
         """Yield the parameters of this module and all within it."""
