@@ -22,7 +22,9 @@ from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.result import Foreign, NoGradient
 
-ERRORS = {x.__name__: x for x in (OutOfTime, Forbidden, NoGradient)}
+ERRORS: dict[str, Any] = {
+    x.__name__: x for x in (OutOfTime, Forbidden, NoGradient)
+}
 
 
 class Decoder:

@@ -136,9 +136,9 @@ class Encoder:
     def _tensor(self, x: Tensor, digits: int | None) -> int:
         x = x.detach()
         dtype = dtype_name(x)
-        if digits is None and x.dtype == torch.float64:
-            if torch.equal(x.float().double(), x):  # of few digits, that is
-                dtype = "float32 to float64"
+        is_exact = digits is None and x.dtype == torch.float64
+        if is_exact and torch.equal(x.float().double(), x):  # of few digits
+            dtype = "float32 to float64"
         narrow = x.float() if " to " in dtype else x
         row = [dtype, [*x.shape], _elements(narrow, digits)]
         if not x.is_contiguous() and x.numel():
@@ -162,7 +162,7 @@ class _Sample(NamedTuple):
         """Return a sample of a large tensor, with some that are wrong."""
         flat = x.detach().flatten()
         n, other = len(flat), right.get(path)
-        if n <= 2 * SAMPLE:
+        if n <= SAMPLE + 4:
             return x
         places = {*range(0, n, n // (SAMPLE - 6))}
         if other is not None and other.shape == x.shape:

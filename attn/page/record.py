@@ -43,6 +43,7 @@ from attn.grading.checks.inputs import (
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.problems import failure
+from attn.grading.checks.run import run as run_engine
 from attn.page.encode import SAMPLE, CannotStore, Encoder, equal
 from attn.page.running import Program, run
 
@@ -158,8 +159,9 @@ class Record:
             case, right = oracle.cases[i], oracle.expected(i)
             kinds = sum(i in cases for cases in wrong.values())
             given = sum(map(input_size, (*case.before, case)))
-            results = sum(x.numel() for x in _tensors(right))
-            costs[i] = given + results + kinds * min(results, SAMPLE)
+            results = [x.numel() for x in _tensors(right)]
+            each = sum(min(n, SAMPLE) for n in results)
+            costs[i] = given + sum(results) + kinds * each
         cheap = sorted(every, key=lambda i: (costs[i], i))
         chosen: list[int] = []
 
@@ -169,7 +171,8 @@ class Record:
 
         usual = [i for i in every if costs[i] < _MANY]
         for when in dict.fromkeys(oracle.cases[i].condition for i in usual):
-            take(lambda i, when=when: oracle.cases[i].condition == when)
+            same = {i for i in every if oracle.cases[i].condition == when}
+            take(same.__contains__)
         for cases in wrong.values():
             take(cases.__contains__)
         for x, y in combinations(self.mistakes, 2):
@@ -249,6 +252,13 @@ class Record:
         row["moved"], is_rounded = self._moved(i)
         if is_rounded:
             row["rounded"] = encoder.outcome(_only(expected), None)
+        alone = run_engine(
+            self.exercise.reference,
+            replace(case, before=(), grad=False),
+            launch=self.exercise.caller,
+        )
+        if case.before and not agree(alone, expected, case):
+            row["needs_before"] = True
         if (rtol := oracle.rtol(i)) > 1e-5:
             row["rtol"] = float(f"{rtol:.2g}")
         return row
@@ -321,7 +331,7 @@ def given(exercise: Exercise) -> str:
     """
     own = [sources.solution(exercise.id), sources.stub(exercise.id)]
     own += [x.source for x in (*exercise.mistakes, *exercise.equivalents)]
-    used, texts = words("\n".join(own)), []
+    used, texts = words("\n".join(own)), list[str]()
     earlier = [x.name for x in chapter(exercise.id.partition("-")[0])]
     earlier = earlier[: earlier.index(exercise.name)]
     for name in reversed(earlier):

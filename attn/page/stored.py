@@ -28,7 +28,7 @@ class StoredMistake:
 
     name: str
     why: str
-    outcomes: dict[int, Any]
+    outcomes: dict[str, Any]
 
 
 class StoredExercise(Signature):
@@ -100,6 +100,10 @@ class StoredOracle:
     def rtol(self, i: int) -> float:
         """Return the relative tolerance between two answers of one mistake."""
         return self._rows[i].get("rtol", 1e-5)
+
+    def is_alone(self, i: int) -> bool:
+        """Return whether a case is right without its earlier calls too."""
+        return not self._rows[i].get("needs_before", False)
 
     def _expected(self, i: int) -> Outcome:
         """Return the reference's outcome, in the case's dtype."""

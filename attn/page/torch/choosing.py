@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 from .dtypes import FLOAT, bool_
+from .elementwise import choose
 from .errors import said
 from .names import FUNCTIONS, METHODS, also, both, function, short
 from .pairs import (
@@ -84,11 +85,6 @@ def equal(input, other):
 
 
 # Choose
-
-
-def choose(is_first: Any, a: Any, b: Any) -> Any:
-    """Return one of two elements."""
-    return a if is_first else b
 
 
 def _three(f: Any, a: Any, b: Any, c: Any, mask: Any = None) -> Tensor:

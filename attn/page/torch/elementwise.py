@@ -61,7 +61,7 @@ def _sign(x: Any) -> Any:
 
 
 _LOGARITHMS = (math.log, math.log2, math.log10, math.log1p)
-_FLOATS: dict[str, Function] = {
+FLOATS: dict[str, Function] = {
     **{f.__name__: f for f in _LOGARITHMS},
     **{f.__name__: f for f in (math.exp, math.expm1, math.sqrt, math.erf)},
     **{f.__name__: f for f in (math.sin, math.cos, math.tan, math.asin)},
@@ -91,6 +91,11 @@ _TESTS: dict[str, Function] = {
 }
 
 
+def choose(is_first: Any, a: Any, b: Any) -> Any:
+    """Return one of two elements."""
+    return a if is_first else b
+
+
 def as_float(kind: dtype) -> dtype:
     """Return the dtype of what is a float for integers, too."""
     return kind if kind.kind >= FLOAT else float32
@@ -116,7 +121,7 @@ def elementwise(
     return compute
 
 
-for _name, _f in _FLOATS.items():
+for _name, _f in FLOATS.items():
     both(elementwise(_name, _f))
 for _name, _f in _SAME.items():
     both(elementwise(_name, _f, lambda kind: REAL.get(kind, kind)))
@@ -156,6 +161,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None):
     low = -finfo(input.dtype).max if neginf is None else neginf
     special = {inf: high, -inf: low}
     values = [
-        special.get(x, x) if x == x else nan or 0.0 for x in elements(input)
+        choose(x - x == 0, x, special.get(x, nan or 0.0))
+        for x in elements(input)
     ]
     return rounded(values, input.shape, input.dtype)

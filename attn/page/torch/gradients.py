@@ -14,25 +14,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from . import elementwise
+from . import creation, elementwise, pairs
 from .dtypes import FLOAT, NAMES
+from .errors import not_here
 from .tensor import Tensor, elements, new, write
 
 inf, nan = math.inf, math.nan
+_LARGEST = 3.4e38  # of float32: what is larger overflows
 
 
 class Traced(float):
     """A number, and what it was computed from.
 
     Attributes:
-        parents: numbers, and by how much this one grows with each.
+        parents: numbers, and by how much this one grows with each; None: not
+            at all, whatever its own gradient is.
     """
 
     __slots__ = ("parents",)
-    parents: tuple[tuple[Traced, float], ...]
+    parents: tuple[tuple[Traced, float | None], ...]
 
 
-def traced(value: Any, *parents: tuple[Any, float]) -> Any:
+def traced(value: Any, *parents: tuple[Any, float | None]) -> Any:
     """Return a number with those of its parents that are traced."""
     if not STATE.enabled:
         return float(value)
@@ -96,9 +99,13 @@ def _arithmetic(name: str, slopes: Any, is_reversed: bool) -> Any:
 for _name, _slopes in _ARITHMETIC.items():
     setattr(Traced, f"__{_name}__", _arithmetic(_name, _slopes, False))
     setattr(Traced, f"__r{_name}__", _arithmetic(_name, _slopes, True))
-Traced.__neg__ = lambda x: traced(-float(x), (x, -1.0))
-Traced.__pos__ = lambda x: x
-Traced.__abs__ = lambda x: traced(abs(float(x)), (x, (x > 0) - (x < 0)))
+_SIGNS: dict[str, Callable[[Any], Any]] = {
+    "neg": lambda x: traced(-float(x), (x, -1.0)),
+    "pos": lambda x: x,
+    "abs": lambda x: traced(abs(float(x)), (x, (x > 0) - (x < 0))),
+}
+for _name, _sign in _SIGNS.items():
+    setattr(Traced, f"__{_name}__", _sign)
 
 #: Slopes of functions of x, with y their value, where a difference is too
 #: far off; of others it is taken.
@@ -109,15 +116,18 @@ _SLOPES: dict[Any, Callable[[float, float], float]] = {
     math.tanh: lambda x, y: 1 - y * y,
     math.sin: lambda x, y: math.cos(x) if x - x == 0 else nan,
     math.cos: lambda x, y: -math.sin(x) if x - x == 0 else nan,
+    elementwise.sigmoid: lambda x, y: y * (1 - y),
+    elementwise.FLOATS["rsqrt"]: lambda x, y: -0.5 * y * y * y,
+    elementwise.FLOATS["reciprocal"]: lambda x, y: -y * y,
 }
 
 
 def _slope(f: Callable[[float], float], x: float, y: float) -> float:
     if slope := _SLOPES.get(f):
-        return slope(x, y)
+        return slope(x, math.copysign(inf, y) if abs(y) > _LARGEST else y)
     if x - x or y - y:  # not finite
         return nan
-    h = 1e-5 * max(abs(x), 1e-3)
+    h = 1e-6 * max(abs(x), 1e-2)
     above, below = f(x + h), f(x - h)
     if above - above == 0 and below - below == 0:
         return (above - below) / (2 * h)
@@ -189,18 +199,18 @@ def _applied(f: Any, values: list[Any]) -> list[Any]:
     for i, x in enumerate(values):
         if type(x) is Traced:
             y = float(found[i])
-            by = _slope(lambda v, f=f: _APPLY(f, [v])[0], float(x), y)
-            by = _SLOPES[f](float(x), y) if f in _SLOPES else by
+            safe = f if f in _SLOPES else lambda v: _APPLY(f, [v])[0]
+            by = _slope(safe, float(x), y)
             found[i] = traced(y, (x, by))
     return found
 
 
 def _chosen(is_first: Any, a: Any, b: Any) -> Any:
-    """Return one of two; to the other flows 0, which NaN makes NaN."""
+    """Return one of two; to the other flows 0, which inf makes NaN there."""
     one, other = (a, b) if is_first else (b, a)
     if type(one) is not Traced and type(other) is not Traced:
         return one
-    return traced(one, (one, 1.0), (other, 0.0))
+    return traced(one, (one, 1.0), (other, None))
 
 
 def _written(x: Tensor, values: list[Any]) -> None:
@@ -212,7 +222,13 @@ def _written(x: Tensor, values: list[Any]) -> None:
             f"{what} Variable that requires grad is being used in an "
             "in-place operation."
         )
-    write(x, values)
+    write(x, values if leaf is None else [_leaf(v) for v in values])
+
+
+def _leaf(value: Any) -> Traced:
+    x = Traced(value)
+    x.parents = ()
+    return x
 
 
 def _plain(x: Any) -> Any:
@@ -231,7 +247,7 @@ def _requires(x: Tensor) -> bool:
 
 def _require(x: Tensor, is_required: bool) -> None:
     if is_required and x.dtype.kind == FLOAT and not _requires(x):
-        x._storage[:] = [traced(v) for v in x._storage]
+        x._storage[:] = [_leaf(v) for v in x._storage]
         STATE.leaves[id(x._storage)] = x
 
 
@@ -242,6 +258,8 @@ def grad(
     **_: Any,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of one number; None of what it does not need."""
+    if getattr(Tensor, "detach") is not _detached:  # noqa: B009
+        raise not_here("torch.autograd.grad")
     (root,) = elements(outputs)
     order, seen, stack = [], set[int](), [(root, False)]
     while stack:
@@ -255,7 +273,7 @@ def grad(
     found = {id(root): 1.0}
     for x in reversed(order):
         for parent, by in getattr(x, "parents", ()):
-            flows = found[id(x)] * by
+            flows = 0.0 if by is None else found[id(x)] * by
             found[id(parent)] = found.get(id(parent), 0.0) + flows
     several = [inputs] if isinstance(inputs, Tensor) else [*inputs]
     grads: list[Tensor | None] = []
@@ -267,8 +285,22 @@ def grad(
     return tuple(grads)
 
 
-_APPLY = elementwise.apply
-_CHANGED = {"apply": _applied, "math": _Math(), "choose": _chosen}
+def _complex(real: Any, imag: Any = 0.0) -> complex:
+    if type(real) is Traced or type(imag) is Traced:
+        raise not_here("The gradient of a complex number")
+    return complex(real, imag)
+
+
+def _paired(op: Any, *rest: Any) -> Any:
+    """Apply an operation to pairs, as ``pairs.pair`` does."""
+    name = getattr(op, "__name__", "")
+    return _PAIR(getattr(_MATH, name) if op in _OF_MATH else op, *rest)
+
+
+_APPLY, _PAIR, _MATH = elementwise.apply, pairs.pair, _Math()
+_OF_MATH = {math.hypot, math.atan2, math.fmod, math.copysign}
+_CHANGED = {"apply": _applied, "math": _MATH, "choose": _chosen}
+_CHANGED |= {"pair": _paired, "write": _written}
 
 
 @contextmanager
@@ -289,7 +321,7 @@ def recording() -> Iterator[None]:
         undo.append(lambda: setattr(holder, name, before))
 
     for home in homes:
-        for name, value in {**_CHANGED, "write": _written}.items():
+        for name, value in _CHANGED.items():
             if name in home and not name.startswith("_"):
                 before = home[name]
                 home[name] = value
@@ -306,6 +338,8 @@ def recording() -> Iterator[None]:
     for name in ("item", "tolist"):
         own = getattr(Tensor, name)
         put(Tensor, name, lambda x, own=own: _plain(own(x)))
+    setattr(creation, "complex", _complex)  # noqa: B010 (in place of Python's)
+    undo.append(lambda: delattr(creation, "complex"))
     STATE.leaves = {}
     try:
         yield

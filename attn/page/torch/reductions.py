@@ -221,7 +221,7 @@ def _norm_of(p: Any) -> Row:
     if p == inf:
         return lambda row: largest(list(map(abs, row))) if row else 0.0
     if p == 2:
-        return lambda row: math.sqrt(sum([abs(x) * abs(x) for x in row]))
+        return lambda row: math.hypot(*map(abs, row))  # slope 0 at 0
     return lambda row: sum([abs(x) ** p for x in row]) ** (1 / p)
 
 

@@ -90,13 +90,19 @@ class Module:
         """Yield this module and all within it."""
         return (module for _, module in self.named_modules())
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Yield the parameters of this module and all within it."""
-        return self._named("_parameters")
+        seen = set[int]()
+        for name, x in self._named("_parameters"):
+            if not (remove_duplicate and id(x) in seen):
+                seen.add(id(x))
+                yield name, x
 
     def parameters(self) -> Iterator[Parameter]:
         """Yield the parameters of this module and all within it."""
-        return (x for _, x in self._named("_parameters"))
+        return (x for _, x in self.named_parameters())
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return parameters and buffers by name."""
