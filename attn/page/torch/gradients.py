@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from . import creation, elementwise, pairs
+from . import complexes, elementwise, pairs
 from .dtypes import FLOAT, NAMES
 from .errors import not_here
 from .tensor import Tensor, elements, new, write
@@ -292,15 +292,15 @@ def _complex(real: Any, imag: Any = 0.0) -> complex:
 
 
 def _paired(op: Any, *rest: Any) -> Any:
-    """Apply an operation to pairs, as ``pairs.pair`` does."""
+    """Apply an operation to pairs, as ``pairs.computed`` does."""
     name = getattr(op, "__name__", "")
     return _PAIR(getattr(_MATH, name) if op in _OF_MATH else op, *rest)
 
 
-_APPLY, _PAIR, _MATH = elementwise.apply, pairs.pair, _Math()
+_APPLY, _PAIR, _MATH = elementwise.apply, pairs.computed, _Math()
 _OF_MATH = {math.hypot, math.atan2, math.fmod, math.copysign}
 _CHANGED = {"apply": _applied, "math": _MATH, "choose": _chosen}
-_CHANGED |= {"pair": _paired, "write": _written}
+_CHANGED |= {"computed": _paired, "write": _written}
 
 
 @contextmanager
@@ -338,8 +338,8 @@ def recording() -> Iterator[None]:
     for name in ("item", "tolist"):
         own = getattr(Tensor, name)
         put(Tensor, name, lambda x, own=own: _plain(own(x)))
-    setattr(creation, "complex", _complex)  # noqa: B010 (in place of Python's)
-    undo.append(lambda: delattr(creation, "complex"))
+    setattr(complexes, "complex", _complex)  # noqa: B010 (in place of Python's)
+    undo.append(lambda: delattr(complexes, "complex"))
     STATE.leaves = {}
     try:
         yield
