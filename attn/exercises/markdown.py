@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from attn.exercises.edits import EditError
+from attn.exercises.wrapping import CODE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,19 +29,6 @@ _PARTS = re.compile(
     r"# Mistakes\n(.*)\n# Right answers\n(.*)",
     re.S,
 )
-CODE = re.compile(
-    r"""(?<![\w.&#'’`])(?!(?:e\.g|i\.e)\b)(?:
-        [A-Za-z_][\w.]*\((?!s\))(?:[^()`\n]|\([^()`\n]*\))*\)  # exp(a - m)
-      | \w+(?:\.[A-Za-z_]\w*)+(?<!\d)(?<!\.com)  # x.shape
-      | [A-Za-z]\w*_\w*
-      | [A-Za-z]\w*=[-.'"\w]*\w
-      | (?<!\w\()[b-zB-HJ-Z](?![-.]?\w|['’+#])
-      | (?:amax|amin|argmax|cumsum|dim|dtype|einsum|exp|keepdim|logsumexp
-        |sqrt|tanh|tril|triu|unsqueeze)\b
-    )""",
-    re.X,
-)
-"""Code in a sentence, which needs no marks: calls, and names of variables."""
 _MARKED = re.compile(
     r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?P=ticks)"
     r"|(?<![\w*])\*(?P<em>\w|\w[^*`]*\w)\*(?![\w*])"

@@ -15,7 +15,8 @@ from attn.grading.checks.clock import TIME_LIMIT, Clock
 from attn.grading.checks.compare import max_abs
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.more_cases import MoreCases
-from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.outcome import Outcome
+from attn.grading.checks.run import run
 
 
 class Oracle:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.run import Outcome
+from attn.grading.checks.outcome import Outcome
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Claim, kind
 

@@ -14,7 +14,8 @@ from attn.exercises.spec import every_exercise, find
 from attn.grading.checks import kernels
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome, fail, run
+from attn.grading.checks.outcome import Outcome
+from attn.grading.checks.run import fail, run
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.diagnosis.judge import judge
 from attn.profiling.compat import language_kept_patched

@@ -16,7 +16,7 @@ from attn.exercises.wrapping import wrapped
 from attn.grading.checks.compare import Problem
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.failures import run_all
-from attn.grading.checks.run import Outcome
+from attn.grading.checks.outcome import Outcome
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle

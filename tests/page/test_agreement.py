@@ -1,0 +1,75 @@
+"""The page and `check` agree, and the page's data are those of today.
+
+`make test` takes the first exercise of each chapter that is short; `make
+test-all` takes every one.
+"""
+
+import pytest
+
+from attn.data.book import root
+from attn.exercises import sources
+from attn.exercises.spec import find
+from attn.grading.checks.failures import one_thread
+from attn.page.encode import equal
+from attn.page.judge import ELSEWHERE
+from attn.page.record import FOLDER, MOST_BYTES, Record, offered, stored
+from tests.marks import exhaustive_but
+from tests.page.verdicts import browser_files, cards
+
+IDS = offered()
+FILES = root() / FOLDER
+SHORT = [
+    min(
+        (x for x in IDS if x.startswith(f"{key}-")),
+        key=lambda x: len(sources.solution(x)),
+    )
+    for key in dict.fromkeys(x.partition("-")[0] for x in IDS)
+]
+each = pytest.mark.parametrize("name", exhaustive_but(SHORT, IDS))
+
+
+@pytest.fixture(scope="session")
+def browser_folder(tmp_path_factory):
+    return browser_files(tmp_path_factory.mktemp("browser"))
+
+
+def test_forty_exercises_are_offered_and_every_chapter_but_three_has_one():
+    keys = {x.partition("-")[0] for x in IDS}
+    assert len(IDS) >= 40 and len({*IDS}) == len(IDS)
+    assert keys >= {*sources.CHAPTERS} - {"fwd", "bwd", "flex"}
+
+
+@each
+def test_the_data_are_those_of_today(name):
+    with one_thread():
+        data = Record(find(name)).data()
+    assert equal(stored(FILES / f"{name}.json.gz"), data), (
+        f"{name} has changed: run `make refresh`"
+    )
+
+
+@each
+def test_the_page_says_what_check_says(name, browser_folder):
+    exercise = find(name)
+    right = [sources.solution(name)]
+    right += [x.source for x in exercise.equivalents]
+    wrong = exercise.mistakes
+    answers = right + [x.source for x in wrong]
+    said = cards(browser_folder, FILES / f"{name}.json.gz", answers)
+    odd = [
+        (x["title"], x["what"], source)
+        for x, source in zip(said[: len(right)], right, strict=True)
+        if x["state"] != "right" and x["word"] != ELSEWHERE
+    ]
+    assert not odd and said[0]["state"] == "right"
+    pairs = [*zip(wrong, said[len(right) :], strict=True)]
+    accepted = [x.label for x, card in pairs if card["state"] == "right"]
+    assert not accepted
+    others = [(x.label, card) for x, card in pairs if card["name"] != x.name]
+    assert len(others) <= max(1, 0.05 * len(wrong)), others
+
+
+def test_the_files_are_small():
+    sizes = [(FILES / f"{x}.json.gz").stat().st_size for x in IDS]
+    assert max(sizes) <= MOST_BYTES
+    assert sum(sizes) <= 1_500_000
