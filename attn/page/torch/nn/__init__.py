@@ -104,6 +104,14 @@ class Module:
         """Yield the parameters of this module and all within it."""
         return (x for _, x in self.named_parameters())
 
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the buffers of this module and all within it."""
+        return self._named("_buffers")
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Yield the buffers of this module and all within it."""
+        return (x for _, x in self.named_buffers())
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return parameters and buffers by name."""
         return dict([*self._named("_parameters"), *self._named("_buffers")])
