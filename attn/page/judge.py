@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from attn.exercises.form import misfit
@@ -119,7 +120,7 @@ def _defined(program: Program) -> Card | None:
 
 def _missing(error: BaseException | None) -> str:
     """Say what a page lacks, if that is what an error is about."""
-    if type(error).__name__ == "NotOnThisPage":  # the stand-in's
+    if type(error).__name__ == "NotOnThisPage":  # of the page
         return str(error)
     name = getattr(error, "name", None) or ""
     is_module = isinstance(error, ModuleNotFoundError)
@@ -172,10 +173,17 @@ class _Evidence(Evidence):
 
 def _explained(evidence: Evidence, printed: str) -> Card:
     """Return the card of a wrong answer; what explains it is loaded now."""
-    from attn.grading.diagnosis.naming import diagnose
+    from attn.grading.diagnosis.kinds import Claim, Kind
+    from attn.grading.diagnosis.naming import diagnose, true
     from attn.grading.diagnosis.refusal import explain
 
-    diagnosis = diagnose(evidence, lambda _: ())
+    exercise: Any = evidence.exercise
+    mistaken: Any = evidence.oracle.mistaken
+    claims = [
+        Claim(Kind(x.name, x.why), partial(mistaken, x))
+        for x in exercise.predicted
+    ]
+    diagnosis = diagnose(evidence, lambda e: [*islice(true(e, claims), 1)])
     _, parts = explain(evidence, diagnosis)
     shown, grid = parts.shown, None
     if parts.grid:

@@ -57,6 +57,8 @@ def _labelled(term: str, x: Tensor, i: int) -> tuple[Labels, Tensor]:
     count, ndim = len(term.replace("...", "")), len(x.shape)
     if "..." not in term and ndim != count:
         raise said("einsum_axes", count, ndim, i)
+    if ndim < count:
+        raise said("einsum_too_few", count, ndim, i)
     labels = _labels(term, ndim - count)
     for c in {c for c in labels if labels.count(c) > 1}:
         first = labels.index(c)

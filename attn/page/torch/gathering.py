@@ -70,6 +70,7 @@ def scatter_(input, dim, index, src=None, *, value=None):
         _fits(index, input, d, "scatter_sizes", given)
         values = elements(getitem(given, tuple(map(slice, index.shape))))
     else:
+        _fits(index, input, d, "scatter_index", input)
         values = repeat(input.dtype.round([given])[0])
     for i, v in zip(found, values):  # noqa: B905
         input._storage[i] = v

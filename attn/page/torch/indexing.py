@@ -181,6 +181,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     """Overwrite what an index selects."""
     if not (isinstance(value, Tensor) or is_number(value)):
         raise said("cannot_assign", type(value).__name__, x.dtype.label)
+    while isinstance(value, Tensor) and value.shape[:1] == (1,):
+        value = _entry(value, 0)
     view, advanced = _selected(x, key)
     if not advanced:
         write(view, _values_for(view, value, view.shape))
@@ -199,8 +201,6 @@ def _values_for(x: Tensor, value: Any, shape: Size) -> list[Any]:
     size = math.prod(shape)
     if not isinstance(value, Tensor):
         return x.dtype.round([value]) * size
-    while value.shape and value.shape[0] == 1:
-        value = _entry(value, 0)
     if len(value.shape) > len(shape):
         raise said(
             "expand_axes",

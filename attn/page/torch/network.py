@@ -64,7 +64,9 @@ def gelu(input, approximate="none"):
 
 @functional
 def linear(input, weight, bias=None):
-    weight = transpose(weight, 0, 1) if len(weight.shape) == 2 else weight
+    if len(weight.shape) > 2:
+        raise said("linear_axes", len(weight.shape))
+    weight = transpose(weight, 0, -1)
     result = matmul(input, weight)
     return result if bias is None else add(result, bias)
 
@@ -215,6 +217,9 @@ def scaled_dot_product_attention(
             key.dtype.c_name,
             value.dtype.c_name,
         )
+    counts = [len(x.shape) for x in (query, key, value)]
+    if min(counts) < 2:
+        raise said("attention_axes", *counts)
     kind = query.dtype if query.dtype.itemsize == 8 else float32
     q, k, v = (convert(x, kind) for x in (query, key, value))
     if enable_gqa:

@@ -94,21 +94,23 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return rounded(values, [*batch, n, m], a.dtype)
 
 
-def _of_axes(name: str, count: int, said: str, *names: str) -> None:
-    """Register a product of tensors that have just so many axes."""
-
-    def compute(input, other):
-        for x, which in zip((input, other), names, strict=True):
-            if len(x.shape) != count:
-                raise RuntimeError(f"{which} {said}")
-        return matmul(input, other)
-
-    compute.__name__ = name
-    both(compute)
+@both
+def mm(input, mat2):
+    for x, name in ((input, "self"), (mat2, "mat2")):
+        if len(x.shape) != 2:
+            raise RuntimeError(f"{name} must be a matrix")
+    return matmul(input, mat2)
 
 
-_of_axes("mm", 2, "must be a matrix", "self", "mat2")
-_of_axes("bmm", 3, "must be a 3D tensor", "batch1", "batch2")
+@both
+def bmm(input, mat2):
+    for x, name in ((input, "batch1"), (mat2, "batch2")):
+        if len(x.shape) != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if input.shape[0] != mat2.shape[0]:
+        sizes = input.shape[0], input.shape[2], *mat2.shape[:2]
+        raise said("product_batches", *sizes)
+    return matmul(input, mat2)
 
 
 @both
@@ -131,7 +133,7 @@ def outer(input, vec2):
 
 @both
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
-    made = times(METHODS["bmm"](batch1, batch2), alpha)
+    made = times(bmm(batch1, batch2), alpha)
     return made if beta == 0 else add(times(input, beta), made)
 
 

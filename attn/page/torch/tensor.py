@@ -203,14 +203,14 @@ def expand_to(
     if x.shape == shape:
         return x
     extra = len(shape) - len(x.shape)
-    strides = [0] * extra
-    for i, (n, step) in enumerate(
-        zip(x.shape, x._strides, strict=True), extra
-    ):
-        if n != shape[i] and n != 1:
+    strides = [0] * len(shape)
+    for i in reversed(range(extra, len(shape))):
+        n = x.shape[i - extra]
+        if n == shape[i]:
+            strides[i] = x._strides[i - extra]
+        elif n != 1:
             sizes = list(target or shape), list(x.shape)
             raise said("expanded_size", shape[i], n, i, *sizes)
-        strides.append(step if n == shape[i] else 0)
     return alias(x, shape, strides)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..creation import CHANCE
-from ..dtypes import float32
+from ..dtypes import FLOAT, dtype, float32
 from ..errors import lookup_error, said
-from ..sizes import size_of
+from ..gradients import STATE
+from ..sizes import size_of, strides_of
 from ..tensor import Tensor, elements, rounded, write
 from . import functional
 
@@ -104,6 +105,14 @@ class Module:
         """Yield the parameters of this module and all within it."""
         return (x for _, x in self.named_parameters())
 
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the buffers of this module and all within it."""
+        return self._named("_buffers")
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Yield the buffers of this module and all within it."""
+        return (x for _, x in self.named_buffers())
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return parameters and buffers by name."""
         return dict([*self._named("_parameters"), *self._named("_buffers")])
@@ -132,8 +141,10 @@ class Module:
                 "Error(s) in loading state_dict for "
                 f"{type(self).__name__}:\n\t" + "\n\t".join(problems)
             )
+        before, STATE.enabled = STATE.enabled, False
         for name, x in both.items():
             write(own[name], own[name].dtype.round(elements(x)))
+        STATE.enabled = before
 
     def train(self, mode: bool = True) -> Module:
         """Switch to training, in all modules within."""
@@ -144,6 +155,14 @@ class Module:
     def eval(self) -> Module:
         """Switch to evaluation, in all modules within."""
         return self.train(False)
+
+    def to(self, kind: dtype) -> Module:
+        """Convert float parameters and buffers to another dtype."""
+        for x in (*self.parameters(), *self.buffers()):
+            if x.dtype.kind == FLOAT:
+                x._storage, x._start = kind.round(elements(x)), 0
+                x._strides, x.dtype = strides_of(x.shape), kind
+        return self
 
 
 class Linear(Module):
