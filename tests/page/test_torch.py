@@ -13,9 +13,9 @@ from attn.page import torch as stand_in
 from tests.page import torch_names
 from tests.page.torch_draws import double, draw, outcome, unequal
 
-TEXT = Path(__file__).with_name("torch_expressions.txt").read_text("utf-8")
+TEXT = Path(__file__).with_name("torch_expressions.txt").read_text().strip()
 SECTIONS = {
-    name: rows.split("\n")
+    name: rows.splitlines()
     for name, _, rows in (x.partition("\n") for x in TEXT[2:].split("\n# "))
 }
 

@@ -168,7 +168,7 @@ def place_of(row: list[Any], x: Any) -> int:
 
 def returned(name: str) -> Any:
     """Return the type of a pair that a function returns."""
-    pair = namedtuple("pair", "values indices")  # type: ignore[misc]
+    pair = namedtuple("pair", "values indices")
     pair.__name__ = f"torch.return_types.{name}"
     return pair
 
@@ -221,7 +221,8 @@ def _norm_of(p: Any) -> Row:
     if p == inf:
         return lambda row: largest(list(map(abs, row))) if row else 0.0
     if p == 2:
-        return lambda row: math.hypot(*map(abs, row))  # slope 0 at 0
+        # Unlike a root, it has the slope 0 at 0.
+        return lambda row: nan if has_nan(row) else math.hypot(*map(abs, row))
     return lambda row: sum([abs(x) ** p for x in row]) ** (1 / p)
 
 
