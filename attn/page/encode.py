@@ -107,7 +107,7 @@ class Encoder:
         return row
 
     def mistaken(
-        self, x: Outcome, right: Outcome, digits: int
+        self, x: Outcome, right: Outcome, digits: int, most: int = SAMPLE
     ) -> dict[str, Any]:
         """Return the outcome of a mistake: of large tensors, a sample."""
         row = self.outcome(replace(x, output=None), digits)
@@ -121,7 +121,7 @@ class Encoder:
                 return {k: sampled(z) for k, z in y.items()}
             if not isinstance(y, Tensor):
                 return y
-            return _Sample.of(next(names), y, tensors)
+            return _Sample.of(next(names), y, tensors, most)
 
         if x.output is not None:
             row["output"] = self.value(sampled(x.output), digits)
@@ -158,16 +158,19 @@ class _Sample(NamedTuple):
     elements: Tensor
 
     @classmethod
-    def of(cls, path: str, x: Tensor, right: Mapping[str, Tensor]) -> Any:
+    def of(
+        cls, path: str, x: Tensor, right: Mapping[str, Tensor], most: int
+    ) -> Any:
         """Return a sample of a large tensor, with some that are wrong."""
         flat = x.detach().flatten()
         n, other = len(flat), right.get(path)
-        if n <= SAMPLE + 4:
+        if n <= most + 4:
             return x
-        places = {*range(0, n, n // (SAMPLE - 6))}
+        places = {*range(0, n, n // (most - most // 2))}
         if other is not None and other.shape == x.shape:
             wrong = (flat != other.flatten()).nonzero()[:, 0].tolist()
-            places |= {*wrong[:4], *wrong[-2:]}
+            k = most // 4
+            places |= {*wrong[:k], *wrong[-k:]}
         at = sorted(places)
         return cls([path, dtype_name(x), [*x.shape]], at, flat[at])
 

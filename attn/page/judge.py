@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from attn.exercises.form import misfit
@@ -16,7 +17,9 @@ from attn.page.stored import StoredOracle
 
 RIGHT, WRONG = "right", "not right yet"
 NOT_STARTED, UNFINISHED = "not started", "not finished"
-MISSING = "NotOnThisPage"  # the stand-in's error for what it lacks
+ELSEWHERE = "not on this page"
+#: What Jupyter has, and a page does not; and of PyTorch, what it lacks.
+_ELSEWHERE = {"attn", "matplotlib", "numpy", "torch", "transformers", "triton"}
 _MOST = 2000  # characters of a value
 
 Card = dict[str, Any]
@@ -47,14 +50,14 @@ def check(data: dict[str, Any], source: str) -> Card:
     printed = program.printed.take()
     outcomes = _outcomes(program, oracle, answer)
     printed += "".join(x.printed for x in outcomes[:1])
-    missing = None
-    if type(outcomes[-1].error).__name__ == MISSING:
-        missing = outcomes.pop().error
+    missing = outcomes[-1].error
+    said = _missing(missing)
+    if said:
+        outcomes.pop()
     oracle.answered = outcomes
     wrong = failures(oracle, outcomes)  # type: ignore[arg-type]
-    if missing and not wrong:
-        said, line = str(missing), _line(missing)
-        return _card("calm", "not on this page", said, line=line)
+    if missing and said and not wrong:
+        return _card("calm", ELSEWHERE, said, line=_line(missing))
     if not wrong:
         return _card("right", RIGHT, "", tried=data["tried"], printed=printed)
     if isinstance(wrong[0].outcome.error, NotImplementedError):
@@ -103,8 +106,8 @@ def _defined(program: Program) -> Card | None:
         program.run()
     except BaseException as error:
         state, word, more = "wrong", WRONG, []
-        if type(error).__name__ == MISSING:
-            state, word = "calm", "not on this page"
+        if _missing(error):
+            state, word = "calm", ELSEWHERE
         line = _line(error)
         if not isinstance(error, OutOfTime) and line:
             text, _, _ = learners_line(error)
@@ -115,9 +118,20 @@ def _defined(program: Program) -> Card | None:
     return None
 
 
-def _error(error: BaseException) -> str:
-    if isinstance(error, OutOfTime) or type(error).__name__ == MISSING:
+def _missing(error: BaseException | None) -> str:
+    """Say what a page lacks, if that is what an error is about."""
+    if type(error).__name__ == "NotOnThisPage":  # the stand-in's
         return str(error)
+    name = getattr(error, "name", None) or ""
+    is_module = isinstance(error, ModuleNotFoundError)
+    if is_module and name.partition(".")[0] in _ELSEWHERE:
+        return f"{name} is not on this page; in Jupyter it is"
+    return ""
+
+
+def _error(error: BaseException) -> str:
+    if isinstance(error, OutOfTime) or _missing(error):
+        return _missing(error) or str(error)
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
     return "".join(traceback.format_exception_only(error)).strip()
@@ -145,8 +159,7 @@ def _outcomes(
         )
         outcomes.append(outcome)
         stops = OutOfTime | NotImplementedError | Forbidden
-        is_missing = type(outcome.error).__name__ == MISSING
-        if isinstance(outcome.error, stops) or is_missing:
+        if isinstance(outcome.error, stops) or _missing(outcome.error):
             break
     return outcomes
 
@@ -160,10 +173,17 @@ class _Evidence(Evidence):
 
 def _explained(evidence: Evidence, printed: str) -> Card:
     """Return the card of a wrong answer; what explains it is loaded now."""
-    from attn.grading.diagnosis.naming import diagnose
+    from attn.grading.diagnosis.kinds import Claim, Kind
+    from attn.grading.diagnosis.naming import diagnose, true
     from attn.grading.diagnosis.refusal import explain
 
-    diagnosis = diagnose(evidence, lambda _: ())
+    exercise: Any = evidence.exercise
+    mistaken: Any = evidence.oracle.mistaken
+    claims = [
+        Claim(Kind(x.name, x.why), partial(mistaken, x))
+        for x in exercise.predicted
+    ]
+    diagnosis = diagnose(evidence, lambda e: [*islice(true(e, claims), 1)])
     _, parts = explain(evidence, diagnosis)
     shown, grid = parts.shown, None
     if parts.grid:

@@ -16,6 +16,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -33,8 +34,8 @@ from attn.exercises.given import words
 from attn.exercises.mistakes import Mistake
 from attn.exercises.place import place
 from attn.exercises.spec import Exercise, chapter, find
-from attn.grading.checks.compare import alike, max_abs
-from attn.grading.checks.evidence import agree
+from attn.grading.checks.compare import Problem, alike, max_abs
+from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.inputs import (
     input_size,
@@ -44,6 +45,8 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.problems import failure
 from attn.grading.checks.run import run as run_engine
+from attn.grading.diagnosis.input_changes import input_changes
+from attn.grading.diagnosis.kinds import Kind
 from attn.page.encode import SAMPLE, CannotStore, Encoder, equal
 from attn.page.running import Program, run
 
@@ -51,6 +54,7 @@ FOLDER = "book/page/data"
 MOST_BYTES = 60_000  # of an exercise
 _LARGEST, _MANY = 50_000, 5_000  # elements of a case's inputs
 _ENOUGH = 9000  # elements in all: what a file has room for
+_FEW = 4  # elements of each result of a prediction
 _DIGITS = 6  # of a result: float32 forgives as much
 _IMPORTS = """\
 import math
@@ -198,21 +202,28 @@ class Record:
         rows = [self._row(encoder, i) for i in chosen]
         outcomes: list[Any] = []
         at: dict[str, int] = {}
-        mistakes = []
-        for x, own in self.mistakes.items():
+
+        def stored(
+            x: Mistake | Kind, own: dict[int, Outcome], most: int
+        ) -> Any:
+            """Return a mistake with its outcomes where they are not right."""
             places = {}
             for n, i in enumerate(chosen):
                 if own[i].error is None and agree(
                     own[i], oracle.expected(i), oracle.cases[i], oracle.rtol(i)
                 ):
                     continue
-                row = encoder.mistaken(own[i], oracle.expected(i), _DIGITS)
+                right = oracle.expected(i)
+                row = encoder.mistaken(own[i], right, _DIGITS, most)
                 key = json.dumps(row)
                 if key not in at:
                     at[key] = len(outcomes)
                     outcomes.append(row)
                 places[str(n)] = at[key]
-            mistakes.append({"name": x.name, "why": x.why, "outcomes": places})
+            return {"name": x.name, "why": x.why, "outcomes": places}
+
+        mistakes = [stored(x, y, SAMPLE) for x, y in self.mistakes.items()]
+        predicted = [stored(x, y, _FEW) for x, y in self._predicted(chosen)]
         when = {oracle.cases[i].condition for i in chosen}
         found = {
             "id": exercise.id,
@@ -228,6 +239,7 @@ class Record:
             "tried": [f"{len(chosen)} inputs in {len(when)} conditions"],
             "cases": rows,
             "mistakes": mistakes,
+            "predicted": predicted,
             "outcomes": outcomes,
             "tensors": encoder.tensors,
             "states": encoder.states,
@@ -237,6 +249,40 @@ class Record:
             found["use"] = f"from __future__ import annotations\n{text}"
             found["use_name"] = exercise.use.__name__
         return json.loads(json.dumps(found))
+
+    def _predicted(
+        self, chosen: list[int]
+    ) -> Iterator[tuple[Kind, dict[int, Outcome]]]:
+        """Yield what is right for other inputs, as the engine tries them.
+
+        Some of it, where there is much.
+        """
+        oracle, room, names = self.oracle, _ENOUGH, set[str]()
+        by_inputs = sorted(
+            chosen, key=lambda i: len(self.exercise.inputs(oracle.cases[i]))
+        )
+        for first in (by_inputs[-1], by_inputs[0]):
+            case, right = oracle.cases[first], oracle.expected(first)
+            wrong = [Failure(case, right, [Problem("value", "")], first)]
+            for claim in input_changes(Evidence(oracle, [], wrong)):
+                own: dict[int, Outcome | None] = {}
+                for i in chosen:
+                    own[i] = None
+                    with suppress(Exception):  # an input is lacking
+                        own[i] = claim.predict(i)
+                made = {i: x or oracle.expected(i) for i, x in own.items()}
+                is_right = all(
+                    agree(x, oracle.expected(i), oracle.cases[i])
+                    for i, x in made.items()
+                )
+                failed = any(x.error for x in made.values())
+                if claim.name.name in names or is_right or failed:
+                    continue
+                room -= _FEW * len(chosen)
+                if claim.rival or room < 0 or not isinstance(claim.name, Kind):
+                    continue
+                names.add(claim.name.name)
+                yield claim.name, made
 
     def _row(self, encoder: Encoder, i: int) -> dict[str, Any]:
         """Return a case, its right outcome, and what is forgiven."""

@@ -55,10 +55,10 @@ class StoredExercise(Signature):
         if "use" in data:
             exec(compile(data["use"], "<the book>", "exec"), stub)
             self.use = stub[data["use_name"]]
-        self.mistakes = [
-            StoredMistake(x["name"], x["why"], x["outcomes"])
-            for x in data["mistakes"]
-        ]
+        self.mistakes, self.predicted = (
+            [StoredMistake(**x) for x in data[name]]
+            for name in ("mistakes", "predicted")
+        )
 
     @property
     def caller(self) -> Callable[..., Any] | None:

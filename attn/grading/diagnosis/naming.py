@@ -115,15 +115,15 @@ def _predicted(evidence: Evidence) -> Sequence[Name]:
     from attn.grading.diagnosis import mutants
     from attn.grading.diagnosis.input_changes import input_changes
 
-    names = [*islice(_true(evidence, input_changes(evidence)), 1)]
-    names = names or [*_true(evidence, mutants.claims(evidence))]
+    names = [*islice(true(evidence, input_changes(evidence)), 1)]
+    names = names or [*true(evidence, mutants.claims(evidence))]
     if kind("bound_left_out") in names:
         # What makes the other side small says less.
         names = [kind("bound_left_out")]
     return names if len(names) <= 2 else ()
 
 
-def _true(evidence: Evidence, claims: Iterable[Claim]) -> Iterator[Name]:
+def true(evidence: Evidence, claims: Iterable[Claim]) -> Iterator[Name]:
     """Yield the names of claims that agree with every case, each once.
 
     They are tried within a number of trials, and only where there is enough
