@@ -170,6 +170,9 @@ def returned(name: str) -> Any:
     """Return the type of a pair that a function returns."""
     pair = namedtuple("pair", "values indices")
     pair.__name__ = f"torch.return_types.{name}"
+    pair.__repr__ = lambda x: (
+        f"{pair.__name__}(\nvalues={x[0]!r},\nindices={x[1]!r})"
+    )
     return pair
 
 
