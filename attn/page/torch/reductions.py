@@ -7,10 +7,9 @@ PyTorch's, and not always equal to them in the last bit.
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 from .dtypes import FLOAT, REAL, bool_, dtype, float32, int64
 from .errors import not_here, said
@@ -166,14 +165,18 @@ def place_of(row: list[Any], x: Any) -> int:
     return [y != y for y in row].index(True) if x != x else row.index(x)
 
 
-def returned(name: str) -> Any:
+class _Pair(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+    def __repr__(self) -> str:
+        parts = f"values={self.values!r},\nindices={self.indices!r}"
+        return f"{type(self).__name__}(\n{parts})"
+
+
+def returned(name: str) -> type[_Pair]:
     """Return the type of a pair that a function returns."""
-    pair = namedtuple("pair", "values indices")
-    pair.__name__ = f"torch.return_types.{name}"
-    pair.__repr__ = lambda x: (
-        f"{pair.__name__}(\nvalues={x[0]!r},\nindices={x[1]!r})"
-    )
-    return pair
+    return type(f"torch.return_types.{name}", (_Pair,), {})
 
 
 def _extreme(which: str, f: Row) -> None:
