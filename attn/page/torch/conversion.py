@@ -45,17 +45,10 @@ def _conversion(name: str, kind: dtype) -> None:
     short({name: lambda input: convert(input, kind)}, METHODS)
 
 
-for _name in [
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "long",
-    "int",
-    "short",
-    "bool",
-    "cfloat",
-]:
+for _name in (
+    *("float", "double", "half", "bfloat16", "cfloat"),
+    *("long", "int", "short", "bool"),
+):
     _conversion(_name, NAMES[_name])
 
 

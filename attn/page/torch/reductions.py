@@ -243,10 +243,7 @@ def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 @linalg
 def linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
-    is_matrix = (
-        len(A.shape if dim is None else [dim] if isinstance(dim, int) else dim)
-        == 2
-    )
+    is_matrix = len(axes(dim, len(A.shape))) == 2
     if is_matrix and ord not in (None, "fro"):
         raise not_here(f"torch.linalg.norm(ord={ord!r}) of a matrix")
     p = 2 if ord in (None, "fro") else ord
