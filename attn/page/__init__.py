@@ -3,7 +3,7 @@
 ``record`` lets the real engine run an exercise's cases on the solution and on
 each known mistake, and stores what tells them apart. ``judge`` compares an
 answer with that, in a browser: it is plain Python, and ``torch`` is whatever
-has that name, there the stand-in of the folder ``torch``. Nothing imports this
+has that name, there the one of the folder ``torch``. Nothing imports this
 room but what builds the book.
 """
 

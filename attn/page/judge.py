@@ -120,7 +120,7 @@ def _defined(program: Program) -> Card | None:
 
 def _missing(error: BaseException | None) -> str:
     """Say what a page lacks, if that is what an error is about."""
-    if type(error).__name__ == "NotOnThisPage":  # the stand-in's
+    if type(error).__name__ == "NotOnThisPage":  # of the page
         return str(error)
     name = getattr(error, "name", None) or ""
     is_module = isinstance(error, ModuleNotFoundError)

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
@@ -49,7 +50,7 @@ from attn.grading.checks.result import (
 FILE = "<your answer>"
 MOST_PRINTED = 4000  # characters
 _TOOL = 4  # of sys.monitoring: none that a debugger or a profiler uses
-_RANDOM = re.compile(r"rand|dropout|seed|bernoulli|multinomial|normal_?$")
+_RANDOM = re.compile(r"rand|seed|bernoulli|multinomial|normal_?$")
 
 
 class Program:
@@ -95,7 +96,12 @@ class Program:
                 )
 
         printed = self.printed
-        with redirect_stdout(printed), redirect_stderr(printed):
+        with (
+            redirect_stdout(printed),
+            redirect_stderr(printed),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
             watch = _monitored if hasattr(sys, "monitoring") else _traced
             with watch(look, self._codes):
                 yield
@@ -184,7 +190,7 @@ def run(
 
 
 def _recording() -> AbstractContextManager[Any]:
-    """Let the stand-in record gradients; PyTorch always does."""
+    """Record gradients in a page's torch; PyTorch always does."""
     recording = getattr(torch.autograd, "recording", nullcontext)
     return recording()
 
@@ -249,7 +255,7 @@ def _allocated(fill_empty: bool) -> AbstractContextManager[Any]:
 class _Calls:
     """Watch which functions of PyTorch a call makes.
 
-    The stand-in notes them; of PyTorch itself, those that are forbidden are
+    A page's torch notes them; of PyTorch itself, those that are forbidden are
     refused as in ``check``.
     """
 

@@ -27,7 +27,7 @@ def body(text):
 
 
 def test_the_words_are_those_of_check():
-    assert (judge.RIGHT, judge.WRONG) == (cards.RIGHT.word, cards.WRONG.word)
+    assert (cards.RIGHT.word, cards.WRONG.word) == (judge.RIGHT, judge.WRONG)
     assert (judge.NOT_STARTED, judge.UNFINISHED) == (NOT_STARTED, UNFINISHED)
 
 

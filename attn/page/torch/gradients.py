@@ -45,7 +45,7 @@ def traced(value: Any, *parents: tuple[Any, float | None]) -> Any:
 
 
 class _State:
-    """Whether gradients are recorded, and the leaves by their storages."""
+    """Hold whether gradients are recorded, and leaves by their storages."""
 
     enabled = True
 
@@ -237,6 +237,10 @@ def _plain(x: Any) -> Any:
     return float(x) if type(x) is Traced else x
 
 
+def _returning_plain(own: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: _plain(own(*args))
+
+
 def _detached(x: Tensor) -> Tensor:
     return new(_plain(elements(x)), x.shape, x.dtype)
 
@@ -337,7 +341,7 @@ def recording() -> Iterator[None]:
     put(Tensor, "data", property(_detached))
     for name in ("item", "tolist"):
         own = getattr(Tensor, name)
-        put(Tensor, name, lambda x, own=own: _plain(own(x)))
+        put(Tensor, name, _returning_plain(own))
     setattr(complexes, "complex", _complex)  # noqa: B010 (in place of Python's)
     undo.append(lambda: delattr(complexes, "complex"))
     STATE.leaves = {}
