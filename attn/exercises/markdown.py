@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from attn.exercises.edits import EditError
-from attn.exercises.wrapping import CODE
+from attn.exercises.wrapping import marked
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -126,13 +126,6 @@ def _code_and_text(piece: str) -> tuple[str, str]:
     code = [line[4:] for line in lines if line.startswith("    ")]
     text = " ".join(x for x in lines if not x.startswith("    "))
     return "\n".join(code), " ".join(text.split())
-
-
-def marked(text: str) -> str:
-    """Put the marks of Markdown around the code in a sentence."""
-    parts = re.split(r"(`[^`]*`)", text)
-    parts[::2] = [CODE.sub(r"`\g<0>`", x) for x in parts[::2]]
-    return "".join(parts)
 
 
 def as_html(text: str) -> str:

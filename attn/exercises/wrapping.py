@@ -1,4 +1,4 @@
-"""Break a text into lines, as they are printed."""
+"""Break a text into lines, as they are printed, and mark the code in it."""
 
 import re
 import textwrap
@@ -18,6 +18,13 @@ CODE = re.compile(
 """Code in a sentence, which needs no marks: calls, and names of variables."""
 WIDTH = 79  # columns of a line that is printed
 _JOINED = "\N{NO-BREAK SPACE}"  # in code, where no line ends
+
+
+def marked(text: str) -> str:
+    """Put the marks of Markdown around the code in a sentence."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [CODE.sub(r"`\g<0>`", x) for x in parts[::2]]
+    return "".join(parts)
 
 
 def wrapped(text: str, margin: str = "") -> list[str]:

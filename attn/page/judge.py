@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from attn.exercises.form import misfit
+from attn.exercises.wrapping import marked
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.outcome import Forbidden, Outcome
@@ -20,6 +21,7 @@ NOT_STARTED, UNFINISHED = "not started", "not finished"
 ELSEWHERE = "not on this page"
 #: What Jupyter has, and a page does not; and of PyTorch, what it lacks.
 _ELSEWHERE = {"attn", "matplotlib", "numpy", "torch", "transformers", "triton"}
+_SENTENCES = ("title", "question", "condition", "what", "details")
 _MOST = 2000  # characters of a value
 
 Card = dict[str, Any]
@@ -92,6 +94,11 @@ def evaluate(
         error, line = _error(raised), _line(raised)
     printed = program.printed.take()
     return {"text": text, "printed": printed, "error": error, "line": line}
+
+
+def shown(card: Card) -> Card:
+    """Return a card whose sentences have Markdown's marks around code."""
+    return card | {name: _marked(card[name]) for name in _SENTENCES}
 
 
 def _oracle(data: dict[str, Any]) -> StoredOracle:
@@ -217,3 +224,8 @@ def _card(state: str, word: str, title: str, **others: Any) -> Card:
         "name": None,
     }
     return {"state": state, "word": word, "title": title, **empty, **others}
+
+
+def _marked(text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(x if x[:1] == " " else marked(x) for x in lines)

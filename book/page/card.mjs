@@ -22,7 +22,7 @@ export function prose(text) {
 }
 
 // A name keeps its first letter.
-const capital = (text, names = []) => /^\p{L}+(?![\w.])/u.test(text) && !names.includes(text.split(" ")[0])
+const capital = (text, names = []) => /^\p{L}+(?![\w.]| is not on)/u.test(text) && !names.includes(text.split(" ")[0])
   ? text[0].toUpperCase() + text.slice(1) : text;
 const sentence = (text) => make("p", "", ...prose(text));
 

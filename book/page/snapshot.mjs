@@ -28,7 +28,8 @@ known = {}
 def answer(what, exercise, data, *given):
     if data:
         known[exercise] = json.loads(data)
-    return json.dumps(getattr(judge, what)(known[exercise], *given))
+    found = getattr(judge, what)(known[exercise], *given)
+    return json.dumps(judge.shown(found) if what == "check" else found)
 `);
 
 // What only the first answers would import, and keep, is in it too.

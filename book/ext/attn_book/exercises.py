@@ -25,7 +25,7 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 from attn.data.book import root
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
-from attn.exercises.markdown import marked
+from attn.exercises.wrapping import marked
 from attn.publishing.myst_to_markdown.targets import figure_name
 from attn_book.museum import on_page
 
