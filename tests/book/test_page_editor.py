@@ -253,7 +253,8 @@ def test_python_answers_on_the_page(answering):
         seen.write(ANSWER.replace("e.sum(dim, keepdim=True)", "e.sum(dim)"))
         seen.button("Check").click()
         wrong = seen.cell.locator(".answer-card.wrong:not(.stale)")
-        wrong.locator("p code").nth(1).wait_for()
+        said = wrong.locator(".answer-title code").inner_text()
+        assert said == "keepdim", "code is set as code"
         seen.write(ANSWER)
         seen.button("Check").click()
         seen.cell.locator(".answer-card.right").wait_for()
