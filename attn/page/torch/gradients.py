@@ -42,16 +42,18 @@ def traced(value: Any, *parents: tuple[Any, float | None]) -> Any:
         return float(value)
     x = Traced(value)
     x.parents = tuple((p, by) for p, by in parents if type(p) is Traced)
+    STATE.made.append(x)
     return x
 
 
 class _State:
-    """Hold whether gradients are recorded, and leaves by their storages."""
+    """Hold whether gradients are recorded, the leaves by storage, the rest."""
 
     enabled = True
 
     def __init__(self) -> None:
         self.leaves: dict[int, Tensor] = {}
+        self.made: list[Traced] = []
 
 
 STATE = _State()
@@ -346,3 +348,8 @@ def recording() -> Iterator[None]:
     finally:
         for f in reversed(undo):
             f()
+        # A sum is a chain of numbers, each held by the next. To free one
+        # recurses, for which the stack of a browser's worker is too short.
+        for x in STATE.made:
+            x.parents = ()
+        STATE.made.clear()
