@@ -145,5 +145,5 @@ def _tensor(
 def _error(name: str, text: str, *names: list[str]) -> BaseException:
     if name == WrongParameters.__name__:
         return WrongParameters(text, *names)
-    kind = ERRORS.get(name) or getattr(builtins, name, RuntimeError)
+    kind: Any = ERRORS.get(name) or getattr(builtins, name, RuntimeError)
     return kind(text)

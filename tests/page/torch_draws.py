@@ -174,10 +174,12 @@ def scribble(torch: Any, x: Any) -> None:
     if isinstance(x, tuple | list) and not isinstance(x, torch.Size):
         for y in x:
             scribble(torch, y)
-    elif isinstance(x, torch.Tensor):
+    elif isinstance(x, torch.Tensor) and all(
         # Of expanded tensors PyTorch refuses a write, or does not see it.
-        if all(n < 2 or s for n, s in zip(x.shape, x.stride(), strict=True)):
-            x.fill_(7)
+        n < 2 or s
+        for n, s in zip(x.shape, x.stride(), strict=True)
+    ):
+        x.fill_(7)
 
 
 def plain(x: Any) -> Any:

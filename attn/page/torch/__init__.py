@@ -71,8 +71,9 @@ class set_grad_enabled(ContextDecorator):
         gradients.STATE.enabled = self._before
 
 
-def no_grad() -> set_grad_enabled:
-    return set_grad_enabled(False)
+def no_grad(func: Any = None) -> Any:
+    switch = set_grad_enabled(False)
+    return switch(func) if func else switch
 
 
 def enable_grad() -> set_grad_enabled:

@@ -98,10 +98,8 @@ def _three(f: Any, a: Any, b: Any, c: Any, mask: Any = None) -> Tensor:
     common = result_type(*((b, c) if mask else (a, b, c)))
     tensors = [x for x in (a, b, c) if isinstance(x, Tensor)]
     shape = broadcast_shapes(*(x.shape for x in tensors))
-    xs, ys, zs = (
-        operand(a, mask or common, shape),
-        *(operand(x, common, shape) for x in (b, c)),
-    )
+    xs = operand(a, mask or common, shape)
+    ys, zs = (operand(x, common, shape) for x in (b, c))
     triples = zip(xs if shape else [next(xs)], ys, zs)  # noqa: B905
     return rounded([f(x, y, z) for x, y, z in triples], shape, common)
 
@@ -112,6 +110,7 @@ def where(condition, input=None, other=None):
         return METHODS["nonzero"](condition, as_tuple=True)
     if condition.dtype is not bool_:
         raise said("where_mask", condition.dtype.label)
+    # choose is looked up at each call: a gradient is recorded by another.
     f = lambda m, a, b: choose(m, a, b)  # noqa: E731
     return _three(f, condition, input, other, bool_)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .dtypes import COMPLEX, NAMES, REAL, dtype
+from .dtypes import COMPLEX, NAMES, PYTHON, REAL, dtype
 from .errors import not_here, said
 from .names import FUNCTIONS, METHODS, function, method, short
 from .shapes import expand, permuted
@@ -30,6 +30,8 @@ def _to(input, *args, dtype=None, device=None, copy=False, non_blocking=None):
             kind = x.dtype
         elif isinstance(x, _KIND):
             kind = x
+        elif isinstance(x, type):
+            kind = PYTHON[x]
         elif x is not None and not isinstance(x, bool):
             _device(x)
     return convert(input, kind, copy)
@@ -43,17 +45,10 @@ def _conversion(name: str, kind: dtype) -> None:
     short({name: lambda input: convert(input, kind)}, METHODS)
 
 
-for _name in [
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "long",
-    "int",
-    "short",
-    "bool",
-    "cfloat",
-]:
+for _name in (
+    *("float", "double", "half", "bfloat16", "cfloat"),
+    *("long", "int", "short", "bool"),
+):
     _conversion(_name, NAMES[_name])
 
 

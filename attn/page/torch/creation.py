@@ -19,7 +19,7 @@ from .dtypes import (
     promote_types,
 )
 from .errors import said
-from .names import FUNCTIONS, function, method
+from .names import function, method
 from .shapes import expand, reshape, transpose
 from .sizes import listed, size_of
 from .tensor import Tensor, elements, is_number, new, rounded
@@ -66,9 +66,6 @@ def as_tensor(data, dtype=None):
     if isinstance(data, Tensor) and dtype in (None, data.dtype):
         return data
     return tensor(data, dtype=dtype)
-
-
-FUNCTIONS["asarray"] = as_tensor
 
 
 def filled(shape: tuple[int, ...], value: Any, kind: dtype | None) -> Tensor:

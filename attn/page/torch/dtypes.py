@@ -176,6 +176,9 @@ NAMES = {
 }
 """Every dtype by the names that ``torch`` gives it."""
 
+PYTHON = {bool: bool_, int: int64, float: float64}
+"""Python's types, as names of dtypes."""
+
 REAL = {complex64: float32, complex128: float64}
 
 

@@ -14,7 +14,7 @@ from .sizes import Size
 from .tensor import Tensor, expand_to
 
 Labels = list[Any]
-"""An axis each: a letter, or a number for what an ellipsis stands in for."""
+"""An axis each: a letter, or a number for one of an ellipsis."""
 
 
 @function

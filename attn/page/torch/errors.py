@@ -49,14 +49,14 @@ def real_names() -> dict[str, frozenset[str]]:
     return {owner: frozenset(text.split()) for owner, text in names}
 
 
-def lookup_error(owner: str, name: str, said: str) -> BaseException:
+def lookup_error(owner: str, name: str, text: str) -> BaseException:
     """Return the error of a name that was looked up and not found.
 
     Args:
         owner: ``torch``, ``Tensor``, ``F``: a key of ``real_names``.
         name: what was looked up.
-        said: what PyTorch says if it has no such name.
+        text: what PyTorch says if it has no such name.
     """
     if name in real_names().get(owner, ()):
         return not_here(f"{owner}.{name}")
-    return AttributeError(said)
+    return AttributeError(text)

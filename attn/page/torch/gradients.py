@@ -12,6 +12,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from . import complexes, elementwise, pairs
@@ -327,13 +328,8 @@ def recording() -> Iterator[None]:
     for home in homes:
         for name, value in _CHANGED.items():
             if name in home and not name.startswith("_"):
-                before = home[name]
+                undo.append(partial(home.update, {name: home[name]}))
                 home[name] = value
-                undo.append(
-                    lambda home=home, name=name, x=before: home.update(
-                        {name: x}
-                    )
-                )
     for kind in floats:
         put(kind, "round", _kept(kind.round))
     put(Tensor, "requires_grad", property(_requires, _require))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from .dtypes import BOOL, INT, bool_, int64, uint8
@@ -94,13 +95,8 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
                 own = x.shape[d : d + len(k.shape)]
                 for i, (n, m) in enumerate(zip(k.shape, own, strict=True)):
                     if n != m:
-                        raise said(
-                            "mask_shape",
-                            list(k.shape),
-                            i,
-                            list(x.shape),
-                            d + i,
-                        )
+                        where = list(k.shape), i, list(x.shape), d + i
+                        raise said("mask_shape", *where)
                 parts = nonzero(k, as_tuple=True)
             for part in parts:
                 advanced[len(shape)] = part
@@ -118,8 +114,8 @@ def _basic(x: Tensor, keys: list[Any]) -> tuple[Tensor, dict[int, Tensor]]:
             start += first * step
         else:
             try:
-                i = k.__index__()
-            except (AttributeError, TypeError):
+                i = operator.index(k)
+            except TypeError:
                 raise said("index_kind", type(k).__name__) from None
             start += _wrap(i, n, d) * step
         d += 1

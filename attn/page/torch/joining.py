@@ -190,16 +190,10 @@ short(
     },
     FUNCTIONS,
 )
-short(
-    {
-        "rot90": lambda input, k=1, dims=(0, 1): (
-            input
-            if not k % 4
-            else flip(
-                transpose(METHODS["rot90"](input, k - 1, dims), *dims), dims[0]
-            )
-        ),
-    },
-    FUNCTIONS,
-    METHODS,
-)
+
+
+@both
+def rot90(input, k=1, dims=(0, 1)):
+    for _ in range(k % 4):
+        input = flip(transpose(input, *dims), dims[0])
+    return input

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+from .dtypes import PYTHON
 from .errors import not_here, said
 
 Function = Callable[..., Any]
@@ -101,6 +102,8 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
     @wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         called.add(seen)
+        if isinstance(kwargs.get("dtype"), type):
+            kwargs["dtype"] = PYTHON.get(kwargs["dtype"])
         if kwargs and not accepted.issuperset(kwargs):
             kwargs = _without_others(kwargs, accepted, f"{owner}.{name}")
         if needs_tensor and args and not isinstance(args[0], Tensor):

@@ -18,10 +18,10 @@ def text(x: Tensor) -> str:
     edge = EDGE if math.prod(x.shape) > THRESHOLD else max(x.shape, default=1)
     if math.prod(x.shape):
         body = _nested(x, 7, edge, _writer(x, _shown(x, edge)))
-        usual = (float32, int64, bool_, complex64)
+        usual = [float32, int64, bool_, complex64]
     else:
         body = f"[], size={tuple(x.shape)}" if len(x.shape) != 1 else "[]"
-        usual = (float32,)
+        usual = [float32]
     suffix = "" if x.dtype in usual else f", dtype={x.dtype}"
     if type(x) is Tensor:
         return f"tensor({body}{suffix})"

@@ -7,10 +7,9 @@ PyTorch's, and not always equal to them in the last bit.
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 from .dtypes import FLOAT, REAL, bool_, dtype, float32, int64
 from .errors import not_here, said
@@ -166,11 +165,18 @@ def place_of(row: list[Any], x: Any) -> int:
     return [y != y for y in row].index(True) if x != x else row.index(x)
 
 
-def returned(name: str) -> Any:
+class _Pair(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+    def __repr__(self) -> str:
+        parts = f"values={self.values!r},\nindices={self.indices!r}"
+        return f"{type(self).__name__}(\n{parts})"
+
+
+def returned(name: str) -> type[_Pair]:
     """Return the type of a pair that a function returns."""
-    pair = namedtuple("pair", "values indices")  # type: ignore[misc]
-    pair.__name__ = f"torch.return_types.{name}"
-    return pair
+    return type(f"torch.return_types.{name}", (_Pair,), {})
 
 
 def _extreme(which: str, f: Row) -> None:
@@ -221,7 +227,8 @@ def _norm_of(p: Any) -> Row:
     if p == inf:
         return lambda row: largest(list(map(abs, row))) if row else 0.0
     if p == 2:
-        return lambda row: math.hypot(*map(abs, row))  # slope 0 at 0
+        # Unlike a root, it has the slope 0 at 0.
+        return lambda row: nan if has_nan(row) else math.hypot(*map(abs, row))
     return lambda row: sum([abs(x) ** p for x in row]) ** (1 / p)
 
 
@@ -236,10 +243,7 @@ def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 @linalg
 def linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
-    is_matrix = (
-        len(A.shape if dim is None else [dim] if isinstance(dim, int) else dim)
-        == 2
-    )
+    is_matrix = len(axes(dim, len(A.shape))) == 2
     if is_matrix and ord not in (None, "fro"):
         raise not_here(f"torch.linalg.norm(ord={ord!r}) of a matrix")
     p = 2 if ord in (None, "fro") else ord

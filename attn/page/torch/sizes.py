@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 from .errors import NotOnThisPage, said
@@ -70,7 +71,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
 def axis(dim: Any, ndim: int) -> int:
     """Return the number of an axis, counted from the front."""
     n = ndim or 1
-    dim = dim if type(dim) is int else dim.__index__()
+    dim = dim if type(dim) is int else index(dim)
     if not -n <= dim < n:
         raise said("dim_out", -n, n - 1, dim)
     return dim % n
@@ -92,7 +93,7 @@ def listed(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """Return lengths given one by one, or as one sequence."""
     if len(shape) == 1 and isinstance(shape[0], tuple | list):
         shape = tuple(shape[0])
-    return tuple(n if type(n) is int else n.__index__() for n in shape)
+    return tuple(n if type(n) is int else index(n) for n in shape)
 
 
 def places(axes: Sequence[tuple[int, int]], start: int = 0) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .dtypes import BOOL, COMPLEX, FLOAT, dtype, float32
 from .errors import lookup_error, not_here, said
-from .names import called, method
+from .names import FUNCTIONS, called, method
 from .sizes import Size, places, size_of, strides_of
 
 
@@ -74,8 +74,11 @@ class Tensor:
         strides: tuple[int, ...] | None = None,
         start: int = 0,
     ) -> None:
-        if shape is None or dtype is None:
-            raise not_here("torch.Tensor(…), unlike torch.tensor(…),")
+        if shape is None or dtype is None:  # as a learner may call it
+            if not isinstance(storage, list | tuple):
+                raise not_here("torch.Tensor of sizes")
+            made = FUNCTIONS["tensor"](storage, dtype=float32)
+            storage, shape, dtype = made._storage, made.shape, float32
         self._storage, self._start = storage, start
         self.shape = shape if type(shape) is Size else Size(shape)
         self.dtype = dtype
@@ -99,10 +102,10 @@ class Tensor:
         return bool(number(self))
 
     def __int__(self) -> int:
-        return int(number(self))
+        return int(number(self, "not_a_scalar"))
 
     def __float__(self) -> float:
-        return float(number(self))
+        return float(number(self, "not_a_scalar"))
 
     def __complex__(self) -> complex:
         return complex(number(self))
@@ -113,11 +116,11 @@ class Tensor:
         return int(number(self))
 
 
-def number(x: Tensor) -> Any:
+def number(x: Tensor, words: str = "not_one_element") -> Any:
     """Return the only element, and take note that an answer reads it."""
     called.add("item")
     if math.prod(x.shape) != 1:
-        raise said("not_one_element", math.prod(x.shape))
+        raise said(words, math.prod(x.shape))
     return x._storage[x._start]
 
 
