@@ -84,3 +84,17 @@ def test_the_index_names_what_is_there_and_the_files_are_small():
     sizes = [(FILES / f"{x}.json.gz").stat().st_size for x in IDS]
     assert max(sizes) <= MOST_BYTES
     assert sum(sizes) <= 1_500_000
+
+
+def test_a_change_is_found_and_a_cpus_rounding_is_none():
+    data = stored(FILES / f"{SHORT[0]}.json.gz")
+    other = stored(FILES / f"{SHORT[0]}.json.gz")
+    at = data["cases"][0]["right"]["output"]["tensor"]
+    first = data["tensors"][at][2][0]
+    other["tensors"][at][2][0] = first * (1 + 1e-6)
+    assert equal(data, other)
+    other["tensors"][at][2][0] = first * 1.01 + 0.01
+    assert not equal(data, other)
+    other = stored(FILES / f"{SHORT[0]}.json.gz")
+    other["mistakes"][0]["why"] += "?"
+    assert not equal(data, other)
