@@ -193,14 +193,6 @@ def same_device(name: str, x: Tensor, other: str, like: Tensor) -> None:
         )
 
 
-def is_autocast(device: torch.device) -> bool:
-    """Return whether autocast is on for a device."""
-    if not torch._C._is_any_autocast_enabled():  # a fifth of the time
-        return False
-    known = torch.amp.is_autocast_available(device.type)
-    return known and torch.is_autocast_enabled(device.type)
-
-
 def _is_int(x: Any) -> bool:
     if isinstance(x, Integral):
         return not isinstance(x, bool)

@@ -25,6 +25,14 @@ def in_graph() -> bool:
     return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
 
+def is_autocast(device: torch.device) -> bool:
+    """Return whether autocast is on for a device."""
+    if not torch._C._is_any_autocast_enabled():  # a fifth of the time
+        return False
+    known = torch.amp.is_autocast_available(device.type)
+    return known and torch.is_autocast_enabled(device.type)
+
+
 def is_any_size(size: int) -> bool:
     """Return whether a size stands for others, in a graph."""
     if torch.jit.is_tracing():  # type: ignore[attr-defined]

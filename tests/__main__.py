@@ -29,10 +29,9 @@ def workers() -> int:
         return int(chosen)
     import psutil
 
-    cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    return max(1, min(cores, psutil.virtual_memory().available // MEMORY))
+    from attn.grading.classroom.pools import cores
+
+    return max(1, min(cores(), psutil.virtual_memory().available // MEMORY))
 
 
 def announcement(kind: str, at_a_time: int) -> str:

@@ -1,7 +1,8 @@
-"""Other processes of Python, and what they print."""
+"""Other processes, and what they print."""
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 #: A process that comes to its end ends at once: to take PyTorch apart would be
@@ -14,6 +15,13 @@ os._exit(0)
 """
 
 
+def run(
+    *command: str | Path, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command; return the process and its output."""
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
 def run_python(
     code: str, *arguments: str, **options: Any
 ) -> subprocess.CompletedProcess[str]:
@@ -21,5 +29,4 @@ def run_python(
 
     What it registers with ``atexit`` runs only if the code raises.
     """
-    command = [sys.executable, "-c", code + _END, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, **options)
+    return run(sys.executable, "-c", code + _END, *arguments, **options)

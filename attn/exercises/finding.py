@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attn.exercises import ran, saved, sources
+from attn.exercises import first_cell, ran, saved, sources
 from attn.exercises.answers import NOT_STARTED, digest, handed_out
 from attn.exercises.bindings import bound, is_unfinished
+from attn.exercises.place import place
 from attn.exercises.saved import Saved
 from attn.exercises.standing import Run, Standing
 
@@ -43,6 +44,7 @@ class Found:
         doubts: sentences on exercises that it uses, by their names, of which
             no right answer is known.
         is_void: whether the verdict of before is of other such cells.
+        is_open: whether there is nothing of the learner's to go on with.
     """
 
     text: str
@@ -53,6 +55,7 @@ class Found:
     open: Sequence[str] = ()
     doubts: dict[str, str] = field(default_factory=dict)
     is_void: bool = False
+    is_open: bool = True
 
 
 def found(
@@ -78,13 +81,18 @@ def found(
         said = f"{name} is not defined: run its cell first."
         return Found("", said if is_none else "", FIRST if is_none else "")
     text, file = stands.text, saved.read(namespace)
-    entry = entries.get(exercise, {})
+    entry, given = entries.get(exercise, {}), handed_out(key)
     run, stub = stands.failed or stands.run, sources.stub(exercise)
     state = Found(text, beside=stands.beside)
+    state.is_open = value is None or is_unfinished(name, text)
     if run and file.has_lost(run):
         state.word, state.said = FIRST, _LOST
     elif digest(text) == digest(stub):
         state.said = f'{NOT_STARTED}. hint("{exercise}") gives a hint.'
+        below = file.binding(name)
+        if not all(digest(x) in given or ran.has_run(x) for x in below):
+            state.word = FIRST
+            state.said = f"Another cell defines {name}, and has not run."
         for x in stands.others:
             if not (x.error or file.has_lost(x)):
                 state.word = FIRST
@@ -109,8 +117,14 @@ def found(
         )
     if state.word:
         state.said += f" {_NEXT[state.word]}"
+        if state.word == FIRST and state.is_open:
+            state.said += f" Until then `{name}` is the book's."
     elif run and not state.said:
         _see_helpers(state, exercise, run, namespace, file, entries)
+    if run and (others := bound(run.text) & {*sources.names(key)} - {name}):
+        names = " and ".join(sorted(others))
+        said = f"Its cell defines {names}, too, and counts there."
+        state.beside = [*state.beside, said]
     if state.word == FIRST:  # no cell counts yet
         state.beside = ()
         state.is_void = any(_changed(entry, file, namespace))
@@ -137,8 +151,9 @@ def _see_helpers(
         then = _NEXT[word]
         text, first = x.text, x.run or x.failed
         if used not in known and not last:
-            word, then = FIRST, f"Run the cell of {used} first, then check."
-            if used in entry.get("uses", {}) or file.binds(used):
+            word, said = FIRST, "It is not defined."
+            then = f"Run {_where(key, used)} first, then check."
+            if used in entry.get("uses", {}) or file.binding(used):
                 said = "It has not run since the kernel started."
         elif used in own:
             is_stub = digest(text) == digest(sources.stub(f"{key}-{used}"))
@@ -171,6 +186,16 @@ def _see_helpers(
         if said and not state.said:
             state.word, said = word, said.replace("Your", "Its")
             state.said = f"{name} uses {used}. {said} {then}"
+
+
+def _where(key: str, name: str) -> str:
+    """Say which cell of a chapter gives a name its value."""
+    if name in sources.names(key):
+        return f"the cell of {name} ({place(f'{key}-{name}').title})"
+    first = first_cell.of(sources.notebook(key))
+    if name in bound("".join(first.get("source", ""))):
+        return f"*{first_cell.TITLE}*"
+    return f"the cell of {name}"
 
 
 def _file_of(value: Any) -> str:

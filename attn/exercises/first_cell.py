@@ -78,11 +78,16 @@ def keep(functions: Mapping[str, Callable[..., Any]]) -> None:
 
 
 def _cell(notebook: Path) -> dict[str, Any]:
-    """Return the cell; an empty one where none is to be found."""
     with suppress(OSError, ValueError, LookupError, TypeError):
-        for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
-            if TAG in cell["metadata"].get("tags", []):
-                return cell
+        return of(json.loads(notebook.read_text("utf-8")))
+    return {}
+
+
+def of(notebook: Any) -> dict[str, Any]:
+    """Return the cell of a notebook; an empty one where there is none."""
+    for cell in notebook["cells"]:
+        if TAG in cell["metadata"].get("tags", []):
+            return cell
     return {}
 
 

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from attn.exercises import sources
+from attn.exercises.answers import digest
 from attn.exercises.bindings import binds
 from attn.exercises.place import place
 from attn.exercises.standing import Run, Standing, helpers_of
@@ -49,6 +50,11 @@ def standing(name: str, namespace: dict[str, Any]) -> Standing | None:
         return None
     _note_changes()
     return Standing(name, _runs)
+
+
+def has_run(text: str) -> bool:
+    """Return whether a cell with a text has run in this kernel."""
+    return any(digest(x.text) == digest(text) for x in _runs)
 
 
 def helpers(name: str, run: Run) -> dict[str, Standing]:

@@ -40,9 +40,9 @@ class Saved:
         """Return whether a cell was changed or deleted after its run."""
         return self.lacks(run) and 0 < run.ended < self.at
 
-    def binds(self, name: str) -> bool:
-        """Return whether a cell of it may give a name its value."""
-        return any(binds(name, x) for x in self.texts.values())
+    def binding(self, name: str) -> list[str]:
+        """Return the texts of its cells that may give a name its value."""
+        return [x for x in self.texts.values() if binds(name, x)]
 
 
 def read(namespace: Mapping[str, Any]) -> Saved:

@@ -14,7 +14,7 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
-from attn import arguments
+from attn import tracing
 from attn.masks.extent import check_q_offset
 
 Window = tuple[int | None, int | None]
@@ -49,7 +49,7 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
             )
         if x.dtype != query.dtype:
             advice = ": autocast leaves that to you, pass x.to(query.dtype)"
-            advice = advice if arguments.is_autocast(query.device) else ""
+            advice = advice if tracing.is_autocast(query.device) else ""
             raise TypeError(
                 f"{name} must have the dtype of query, {query.dtype}; got "
                 f"{x.dtype}{advice}"

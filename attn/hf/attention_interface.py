@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn import api, arguments
+from attn import api, tracing
 from attn.backends import Registry
 from attn.backends.mask_formats import MaskSpec
 from attn.functional import attention_weights
@@ -40,7 +40,7 @@ def autocast(function: Callable[..., Any]) -> Callable[..., Any]:
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor,
         *args: Any, **kwargs: Any,
     ) -> Any:  # fmt: skip
-        if not arguments.is_autocast(query.device):
+        if not tracing.is_autocast(query.device):
             return function(module, query, key, value, *args, **kwargs)
         kind = query.device.type
         lower = torch.get_autocast_dtype(kind)

@@ -12,7 +12,31 @@ from torch import Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class LiveMemory(TorchDispatchMode):
+class Mode(TorchDispatchMode):
+    """Let each operator be seen, and do without PyTorch's compiler.
+
+    Its import takes seconds.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, sees: Callable[..., None] | None = None) -> None:
+        super().__init__()
+        self.sees = sees  # given an operator, and its positional arguments
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if self.sees:
+            self.sees(func, args)
+        return func(*args, **(kwargs or {}))
+
+
+class LiveMemory(Mode):
     """Watch every operation, and count the elements that are alive after it.
 
     Memory counts once, however many views share it, until the last of them is
@@ -28,19 +52,15 @@ class LiveMemory(TorchDispatchMode):
         20001
     """
 
+    supports_higher_order_operators = False
+
     def __init__(self) -> None:
         super().__init__()
-        self.sees: Callable[..., None] | None = None  # each operator
         self.peak = 0
         self.shape: tuple[int, ...] = ()
         self._largest = self._alive = 0
         # The memory that is known, by its id: elements, 0 of an input's.
         self._known: dict[int, tuple[weakref.ref[UntypedStorage], int]] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Spare the first check the import of PyTorch's compiler: seconds."""
-        return False
 
     def add(self, x: Tensor) -> None:
         """Count a tensor from now on, until nothing refers to its memory."""

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from attn.exercises import answers, cells, place
+from attn.exercises.bindings import binds
 
 #: By notebook and exercise: sign, points, worth, and what the check said.
 _scores: dict[str, dict[str, tuple[str, int, int, str]]] = {}
@@ -44,6 +45,7 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         notice_dead_kernels()
         own = [items[n] for n in places]
         parts = [x.cell for x in own]
+        cells.adopt_checks(parts)
         found = answers.in_notebook(parts, key)
         for n, m in zip(places, answers.order(parts, found), strict=True):
             items[n] = own[m]
@@ -54,8 +56,12 @@ def _prepare(item: Any, key: str, found: dict[str, answers.Answer]) -> None:
     """Have a cell compared as it was printed, and a check add to the score."""
     cells.as_printed(item.cell)
     item.user_properties.append(("attn_chapter", key))
+    # It belongs to a kernel that is gone.
+    item.cell.source = re.sub(r"(?m)^%reset\b.*", "", item.cell.source)
     if (name := cells.checked_id(item.cell)) in place.points(key):
-        item.cell.update(source=f'check("{name}")', outputs=[])
+        own = cells.without_checks(item.cell.source)
+        own = own if binds(name.partition("-")[2], own) else ""
+        item.cell.update(source=f'{own}\ncheck("{name}")', outputs=[])
         item.options.update(check=False, skip=False, check_exception=False)
         about = {"exercise": name, "max_points": place.points(key)[name]}
         item.user_properties += about.items()
@@ -79,6 +85,7 @@ def _collect(item: Any, name: str, run: Any, settled: str) -> None:
             item.user_properties.append(("message", str(error)))
             raise
         said = "".join(x.get("text", "") for x in item.test_outputs).strip()
+    *_, said = re.split(rf"(?m)^(?=[✓✗·] {name} )", said)
     right = re.match(rf"✓ {name}  (\d+)/", said)
     points = int(right[1]) if right and not item.parent.timed_out else 0
     item.user_properties += [("points", points), ("message", said[:2000])]

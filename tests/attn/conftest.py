@@ -10,9 +10,19 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 @pytest.fixture
 def one_thread():
     """Use one thread: tensors are tiny, and processes fill the cores."""
+    from attn.profiling import calls
+
+    with calls.one_thread():
+        yield
+
+
+@pytest.fixture
+def in_double():
+    """Make float64 the default dtype, and draw the same numbers each time."""
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
     yield
-    torch.set_num_threads(before)
+    torch.set_default_dtype(before)

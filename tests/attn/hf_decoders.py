@@ -115,6 +115,7 @@ def pad(side: str) -> Tensor:
     return place >= 11 - real if side == "left" else place < real
 
 
-def size(x: Tensor) -> float:
-    """Return the largest absolute element, at least 1."""
-    return max(1.0, x.abs().max().item())
+def distance(got: Tensor, want: Tensor) -> float:
+    """Return the largest error; relative, where elements are beyond 1."""
+    size = want.abs().max().clamp(min=1)
+    return ((got - want).abs().max() / size).item()

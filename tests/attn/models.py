@@ -24,8 +24,8 @@ def ids(batch=2, length=L, seed=0):
     return torch.randint(V, (batch, length), generator=g)
 
 
-def count(module):
-    return sum(x.numel() for x in module.parameters())
+def count(*modules):
+    return sum(x.numel() for m in modules for x in m.parameters())
 
 
 MODELS = {

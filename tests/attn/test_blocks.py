@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -10,6 +12,7 @@ import attn
 from attn.nn import RMSNorm, TransformerBlock
 from tests.attn.cases import assert_exact, randn
 from tests.attn.models import E, H, L, randomised
+from tests.attn.refusals import refused
 
 
 def from_torch(layer):
@@ -31,6 +34,14 @@ def from_torch(layer):
     return state
 
 
+def like(theirs, **options):
+    """Our block with the weights of theirs, which are drawn first."""
+    randomised(theirs.double()).eval()
+    ours = TransformerBlock(E, H, hidden_dim=20, **options).double()
+    ours.load_state_dict(from_torch(theirs))
+    return ours
+
+
 @pytest.mark.parametrize("norm", ("pre", "post"))
 @pytest.mark.parametrize("activation", ("relu", "gelu"))
 @pytest.mark.parametrize("padded", (False, True))
@@ -43,15 +54,7 @@ def test_an_encoder_block_equals_pytorchs(norm, activation, padded):
         norm_first=norm == "pre",
         batch_first=True,
     )
-    randomised(theirs.double()).eval()
-    ours = TransformerBlock(
-        E,
-        H,
-        norm_order=norm,
-        feed_forward=activation,
-        hidden_dim=20,
-    )
-    ours.double().load_state_dict(from_torch(theirs))
+    ours = like(theirs, norm_order=norm, feed_forward=activation)
     x = randn(2, L, E)
     pad = torch.zeros(2, L, dtype=torch.bool)
     pad[0, 4:] = padded
@@ -68,17 +71,8 @@ def test_a_decoder_block_with_cross_attention_equals_pytorchs(norm):
     theirs = nn.TransformerDecoderLayer(
         E, H, 20, norm_first=norm == "pre", batch_first=True
     )
-    randomised(theirs.double()).eval()
-    ours = TransformerBlock(
-        E,
-        H,
-        norm_order=norm,
-        is_causal=True,
-        cross_attention=True,
-        feed_forward="relu",
-        hidden_dim=20,
-    )
-    ours.double().load_state_dict(from_torch(theirs))
+    kind = {"is_causal": True, "cross_attention": True}
+    ours = like(theirs, norm_order=norm, feed_forward="relu", **kind)
     x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
     pad = torch.tensor([[False] * 4, [False] * 3 + [True]])
     upper = torch.ones(L, L).triu(1).bool()
@@ -201,36 +195,32 @@ def test_dropout_drops_both_branches_of_a_block_only_in_training():
     assert not torch.equal(block(x), x)
 
 
-@pytest.mark.parametrize(
-    "options,says",
-    (
-        ({"norm": "none"}, "norm must be one of .*; got 'none'"),
-        ({"norm_order": "last"}, "norm_order must be one of .*; got 'last'"),
-        ({"feed_forward": "relu6"}, "feed_forward must be one of .*'relu6'"),
-        ({"norm": RMSNorm, "norm_eps": 0.1}, "norm_eps must be None with"),
-        (
-            {"feed_forward": "none", "hidden_dim": 8},
-            "hidden_dim must be None with a feed_forward of 'none'; got 8",
-        ),
-        (
-            {"cross_attention": True, "norm_order": "parallel"},
-            "norm_order must not be 'parallel' .* got cross_attention=True",
-        ),
-        (
-            {"feed_forward": "none", "norm_order": "parallel"},
-            "norm_order must not be 'parallel' .* feed_forward='none'",
-        ),
-        (
-            {"self_attention": False},
-            "self_attention or cross_attention must be True; got False twice",
-        ),
-        ({"memory_norm": True}, "memory_norm must be False .*; got True"),
-        ({"attention": "magic"}, "attention must be 'auto', .*; got 'magic'"),
-    ),
+VALUE_ERRORS = {
+    "norm must be one of .*; got 'none'": {"norm": "none"},
+    "norm_order must be one of .*; got 'last'": {"norm_order": "last"},
+    "feed_forward must be one of .*'relu6'": {"feed_forward": "relu6"},
+    "norm_eps must be None with": {"norm": RMSNorm, "norm_eps": 0.1},
+    "hidden_dim must be None with a feed_forward of 'none'; got 8": {
+        "feed_forward": "none",
+        "hidden_dim": 8,
+    },
+    "norm_order must not be 'parallel' .* got cross_attention=True": {
+        "cross_attention": True,
+        "norm_order": "parallel",
+    },
+    "norm_order must not be 'parallel' .* feed_forward='none'": {
+        "feed_forward": "none",
+        "norm_order": "parallel",
+    },
+    "self_attention or cross_attention must be True; got False twice": {
+        "self_attention": False
+    },
+    "memory_norm must be False .*; got True": {"memory_norm": True},
+    "attention must be 'auto', .*; got 'magic'": {"attention": "magic"},
+}
+test_a_block_with_contradictory_options_is_refused = refused(
+    VALUE_ERRORS, ValueError, functools.partial(TransformerBlock, E, H)
 )
-def test_a_block_with_contradictory_options_is_refused(options, says):
-    with pytest.raises(ValueError, match=says):
-        TransformerBlock(E, H, **options)
 
 
 def test_memory_is_refused_without_cross_attention():

@@ -319,6 +319,7 @@ def test_a_cache_refuses_lists_none_and_lengths_that_are_no_integers(cache):
 def test_cache_sizes_must_be_integers_of_at_least_their_minimum():
     for name, least, make in (
         ("window", 1, SlidingCache),
+        ("num_sink_tokens", 0, lambda size: SlidingCache(3, size)),
         ("group_size", 1, QuantizedCache),
         ("capacity", 0, lambda size: StaticCache(1, 1, size, 4)),
         ("page_size", 1, lambda size: PagePool(4, size, 1, 4)),

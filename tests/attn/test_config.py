@@ -22,6 +22,7 @@ from attn.nn import (
     gpt2_small,
     llama_style,
 )
+from tests.attn.refusals import refused
 
 SIZES = {"vocab_size": 11, "embed_dim": 12, "num_layers": 2, "num_heads": 3}
 MODEL = {**SIZES, "positions": "rope", "is_causal": True}
@@ -39,81 +40,70 @@ def test_a_field_without_a_default_must_be_given(name):
         TransformerConfig(**fields)
 
 
-@pytest.mark.parametrize(
-    "fields,error,says",
-    (
-        ({"positions": True}, TypeError, r"positions .*Rope\(4\); got True"),
-        ({"positions": attn.Rope}, TypeError, "positions .*got <class"),
-        ({"positions": "rotary"}, ValueError, "positions .*got 'rotary'"),
-        ({"positions": None}, TypeError, "positions .*; got None"),
-        (
-            {"positions": attn.Rope(8)},
-            ValueError,
-            "positions must have a head_dim of 4, .*; got Rope with 8",
-        ),
-        (
-            {"positions": attn.SinusoidalPositions(8)},
-            ValueError,
-            "positions must have a dim of 12, .*; got SinusoidalPositions",
-        ),
-        ({"positions": {"yarn": {}}}, ValueError, "positions .*one key of"),
-        ({"positions": "learned"}, ValueError, "max_positions must be given"),
-        ({"vocab_size": 11.0}, TypeError, "vocab_size .*; got 11.0"),
-        ({"num_layers": -1}, ValueError, "num_layers .*at least 0; got -1"),
-        ({"num_kv_heads": 2}, ValueError, "num_heads .*num_kv_heads"),
-        ({"num_heads": 5}, ValueError, "embed_dim .*; got 12 and 5"),
-        ({"is_causal": None}, TypeError, "is_causal must be True or False"),
-        ({"bias": 1}, TypeError, "bias must be True or False; got 1"),
-        ({"norm_eps": "1e-5"}, TypeError, "norm_eps must be a finite number"),
-        ({"norm_eps": 0.0}, ValueError, "norm_eps must be positive"),
-        ({"softcap": -1.0}, ValueError, "softcap must be positive"),
-        ({"dropout": 1.5}, ValueError, "dropout must be 0 to 1; got 1.5"),
-        ({"dropout": -0.5}, ValueError, "dropout must be"),
-        ({"attention": None}, TypeError, "attention must be the name"),
-        ({"norm": "batch"}, ValueError, "norm must be one of .*'batch'"),
-        ({"norm": RMSNorm, "norm_eps": 0.1}, ValueError, "norm_eps must be"),
-        ({"norm_order": True}, ValueError, "norm_order must be one of"),
-        ({"feed_forward": "mlp"}, ValueError, "feed_forward must be one of"),
-        (
-            {"feed_forward": FeedForward, "hidden_dim": 8},
-            ValueError,
-            "hidden_dim must be None with a feed_forward",
-        ),
-        (
-            {"feed_forward": "none", "ffn_bias": True},
-            ValueError,
-            "ffn_bias must be None with a feed_forward of 'none'; got True",
-        ),
-        ({"window": 3}, TypeError, "window must be a pair"),
-        (
-            {"window": [(1, 0)] * 3},
-            ValueError,
-            "window must have one entry for each layer, 2; got 3",
-        ),
-        ({"window": [(1, 0), (-1, 0)]}, ValueError, "left of window"),
-        ({"scale": [1.0]}, ValueError, "scale must have one entry .*; got 1"),
-        ({"scale": "1"}, TypeError, "scale must be a number"),
-        ({"memory_norm": True}, ValueError, "memory_norm must be False"),
-        (
-            {"self_attention": False, "cross_attention": True},
-            ValueError,
-            "positions must be added .*, without self_attention; got 'rope'",
-        ),
-        (
-            {
-                "self_attention": False,
-                "cross_attention": True,
-                "positions": "none",
-                "window": (1, 0),
-            },
-            ValueError,
-            "window must be None without self_attention",
-        ),
-    ),
+TYPE_ERRORS = {
+    r"positions .*Rope\(4\); got True": {"positions": True},
+    "positions .*got <class": {"positions": attn.Rope},
+    "positions .*; got None": {"positions": None},
+    "vocab_size .*; got 11.0": {"vocab_size": 11.0},
+    "is_causal must be True or False": {"is_causal": None},
+    "bias must be True or False; got 1": {"bias": 1},
+    "norm_eps must be a finite number": {"norm_eps": "1e-5"},
+    "attention must be the name": {"attention": None},
+    "window must be a pair": {"window": 3},
+    "scale must be a number": {"scale": "1"},
+}
+VALUE_ERRORS = {
+    "positions .*got 'rotary'": {"positions": "rotary"},
+    "positions must have a head_dim of 4, .*; got Rope with 8": {
+        "positions": attn.Rope(8)
+    },
+    "positions must have a dim of 12, .*; got SinusoidalPositions": {
+        "positions": attn.SinusoidalPositions(8)
+    },
+    "positions .*one key of": {"positions": {"yarn": {}}},
+    "max_positions must be given": {"positions": "learned"},
+    "num_layers .*at least 0; got -1": {"num_layers": -1},
+    "num_heads .*num_kv_heads": {"num_kv_heads": 2},
+    "embed_dim .*; got 12 and 5": {"num_heads": 5},
+    "norm_eps must be positive": {"norm_eps": 0.0},
+    "softcap must be positive": {"softcap": -1.0},
+    "dropout must be 0 to 1; got 1.5": {"dropout": 1.5},
+    "dropout must be": {"dropout": -0.5},
+    "norm must be one of .*'batch'": {"norm": "batch"},
+    "norm_eps must be": {"norm": RMSNorm, "norm_eps": 0.1},
+    "norm_order must be one of": {"norm_order": True},
+    "feed_forward must be one of": {"feed_forward": "mlp"},
+    "hidden_dim must be None with a feed_forward": {
+        "feed_forward": FeedForward,
+        "hidden_dim": 8,
+    },
+    "ffn_bias must be None with a feed_forward of 'none'; got True": {
+        "feed_forward": "none",
+        "ffn_bias": True,
+    },
+    "window must have one entry for each layer, 2; got 3": {
+        "window": [(1, 0)] * 3
+    },
+    "left of window": {"window": [(1, 0), (-1, 0)]},
+    "scale must have one entry .*; got 1": {"scale": [1.0]},
+    "memory_norm must be False": {"memory_norm": True},
+    "positions must be added .*, without self_attention; got 'rope'": {
+        "self_attention": False,
+        "cross_attention": True,
+    },
+    "window must be None without self_attention": {
+        "self_attention": False,
+        "cross_attention": True,
+        "positions": "none",
+        "window": (1, 0),
+    },
+}
+test_a_value_of_a_wrong_type_is_refused = refused(
+    TYPE_ERRORS, TypeError, config
 )
-def test_a_wrong_value_is_refused_under_its_name(fields, error, says):
-    with pytest.raises(error, match=says):
-        config(**fields)
+test_a_wrong_value_is_refused_under_its_name = refused(
+    VALUE_ERRORS, ValueError, config
+)
 
 
 def test_a_model_is_built_from_a_configuration_only():

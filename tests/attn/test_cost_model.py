@@ -16,6 +16,7 @@ import attn
 from attn import cost
 from attn.api import use_impl
 from attn.cost import PUBLISHED, ModelShape
+from tests.attn.models import count
 
 aten = torch.ops.aten
 B, L = 2, 6
@@ -27,6 +28,13 @@ SIZES = {
     "num_heads": 4,
     "num_kv_heads": 2,
     "head_dim": 8,
+}
+FALCON = {
+    "head_dim": 12,
+    "gated": False,
+    "norm": "layer",
+    "norms": 1,
+    "tied": True,
 }
 SHAPES = {
     "Llama": ModelShape(**SIZES),
@@ -47,20 +55,8 @@ SHAPES = {
         max_positions=16,
         tied=True,
     ),
-    "Falcon": ModelShape(
-        **SIZES | {"num_kv_heads": 1, "head_dim": 12},
-        gated=False,
-        norm="layer",
-        norms=1,
-        tied=True,
-    ),
-    "Falcon, MHA": ModelShape(
-        **SIZES | {"num_kv_heads": 4, "head_dim": 12},
-        gated=False,
-        norm="layer",
-        norms=1,
-        tied=True,
-    ),
+    "Falcon": ModelShape(**SIZES | FALCON | {"num_kv_heads": 1}),
+    "Falcon, MHA": ModelShape(**SIZES | FALCON | {"num_kv_heads": 4}),
 }
 # Their names of the same sizes, where they differ from Llama's.
 THEIRS = {
@@ -113,10 +109,6 @@ def their_model(name, impl="eager", device="cpu"):
         return getattr(transformers, f"{family}{head}")(config)
 
 
-def number_of_parameters(model):
-    return sum(x.numel() for x in model.parameters())
-
-
 @pytest.mark.parametrize(
     "name,parameters",
     (
@@ -139,7 +131,7 @@ def test_the_published_number_of_parameters_is_counted(name, parameters):
 @pytest.mark.parametrize("name", SHAPES)
 def test_counted_parameters_equal_small_models_of_transformers(name):
     model = their_model(name)
-    assert number_of_parameters(model) == SHAPES[name].parameters()
+    assert count(model) == SHAPES[name].parameters()
 
 
 def our_model(name):
@@ -158,7 +150,7 @@ def test_counted_parameters_and_flops_equal_those_of_our_models(name):
     model, shape = our_model(name), SHAPES[name]
     if name == "GPT2":  # it has its 1024 positions
         shape = replace(shape, max_positions=1024)
-    assert number_of_parameters(model) == shape.parameters()
+    assert count(model) == shape.parameters()
     for keep in (0, 1, 2):
         with use_impl("reference"):
             prompt = counted(lambda n=keep: model(ids(), logits_to_keep=n))

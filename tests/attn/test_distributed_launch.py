@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ import torch.distributed as dist
 
 from attn.distributed import RankError, exchange, launch, ring_attention
 from tests.attn import ranks
+from tests.processes import run
 
 pytestmark = pytest.mark.skipif(
     not dist.is_available(), reason="PyTorch without torch.distributed"
@@ -261,10 +261,9 @@ def test_the_same_work_runs_under_torchrun(tmp_path):
         script = os.path.join(folder, "work.py")
         with open(script, "w", encoding="utf-8") as file:
             file.write(code % os.path.join(folder, "store"))
-        run = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run",
-             "--standalone", "--nproc-per-node=2", script],
-            capture_output=True, text=True, timeout=200,
+        done = run(
+            sys.executable, "-m", "torch.distributed.run",
+            "--standalone", "--nproc-per-node=2", script, timeout=200,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )  # fmt: skip
-    assert run.returncode == 0, run.stderr
+    assert done.returncode == 0, done.stderr

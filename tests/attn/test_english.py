@@ -1,8 +1,9 @@
 """The package uses the field's English: `make lint` says where it does not."""
 
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.processes import run
 
 LINT = Path(__file__).resolve().parents[2] / ".ci" / "english.py"
 PLANTED = '''"""What a module is for."""
@@ -14,8 +15,7 @@ stands here"""
 
 
 def lint(*files):
-    command = [sys.executable, LINT, *files]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run(sys.executable, LINT, *files)
     return done.returncode, done.stdout.splitlines()
 
 

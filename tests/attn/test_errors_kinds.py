@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 import attn
 from attn import cost, linear, plot, serving
-from attn.functional import index_scores, indexer_loss
+from tests.attn.models import SIZES, small_llama
+from tests.attn.public_calls import public_call
 
 
 def x(*shape):
@@ -33,9 +34,7 @@ HEADS = x(2, 4, 5, 8)
 STATE = (x(2, 3), x(2))
 IDS = torch.arange(5)
 TABLES = attn.rope_tables(IDS, attn.rope_frequencies(8))
-MODEL = attn.Transformer(
-    attn.llama_style(vocab_size=9, embed_dim=16, num_layers=1, num_heads=4)
-)
+MODEL = small_llama()
 POOL = attn.PagePool(8, 4, 2, 8)
 MHA = attn.MultiHeadAttention(16, 4, rope=attn.Rope(4))
 QKV = {"query": HEADS, "key": HEADS, "value": HEADS}
@@ -53,31 +52,11 @@ CALLS = [
     (attn.split_heads, {"x": x(2, 5, 16), "num_heads": 4}),
     (attn.merge_heads, {"x": HEADS}),
     (attn.repeat_kv, {"x": HEADS, "n_rep": 2}),
-    (
-        attn.pool_heads,
-        {"weight": x(32, 16), "num_heads": 4, "num_kv_heads": 2},
-    ),
-    (
-        index_scores,
-        {"query": HEADS, "key": x(2, 6, 8), "weights": x(2, 5, 4)},
-    ),
-    (
-        indexer_loss,
-        {
-            "scores": x(2, 5, 6),
-            "weights": mask_of(2, 4, 5, 6) / 6,
-            "attn_mask": mask_of(5, 6),
-        },
-    ),
     (attn.causal().dense, {"q_len": 5, "kv_len": 5, "batch": 1, "heads": 1}),
     (attn.causal().bias, {**FLOAT, "q_len": 5, "kv_len": 5}),
     (attn.causal().block_mask, {"q_len": 5, "kv_len": 5, "block_size": 128}),
     (attn.Mask, {"predicate": attn.causal().predicate, "text": "mine"}),
     (attn.masks.top_k, {"scores": x(2, 5, 6), "k": 2}),
-    (
-        attn.masks.top_k_blocks,
-        {"query": HEADS, "key": HEADS, "block_size": 2, "k": 1, "q_offset": 0},
-    ),
     (
         attn.dependency_mask,
         {"attention": attn.attention, "q_len": 4, "kv_len": 4, "q_offset": 0},
@@ -131,10 +110,7 @@ CALLS = [
     ),
     (MHA, {"query": x(2, 5, 16), "positions": IDS}),
     (MODEL, {"ids": IDS[None]}),
-    (
-        attn.llama_style,
-        {"vocab_size": 9, "embed_dim": 16, "num_layers": 1, "num_heads": 4},
-    ),
+    (partial(attn.llama_style, num_kv_heads=1), SIZES),
     (attn.RMSNorm, {"dim": 8, "eps": 1e-6}),
     (attn.RMSNorm(8), {"x": HEADS}),
     (attn.LayerNorm, {"dim": 8, "eps": 1e-6}),
@@ -151,10 +127,6 @@ CALLS = [
     (attn.PagedCache, {"pool": POOL, "batch": 2}),
     (linear.elu_plus_one, {"x": HEADS}),
     (linear.taylor, {"x": HEADS}),
-    (
-        linear.gated_delta_rule,
-        {**QKV, "g": -mask_of(2, 4, 5).float(), "beta": x(2, 4, 5).abs()},
-    ),
     (linear.short_convolution, {"x": x(2, 5, 8), "weight": x(8, 3)}),
     (
         cost.attention_parameters,
@@ -169,24 +141,6 @@ CALLS = [
     (serving.prompt_lookup, {"ids": [1, 2, 1], "ngram": 1, "k": 1}),
     (serving.acceptance, {"target_probs": x(4), "draft_probs": x(4)}),
     (serving.residual, {"target_probs": x(4), "draft_probs": x(4)}),
-    (
-        serving.verify_greedy,
-        {"parents": [-1], "tokens": [1], "logits": x(1, 4)},
-    ),
-    (
-        serving.cascade_attention,
-        {**QKV, "prefix_key": x(4, 3, 8), "prefix_value": x(4, 3, 8)},
-    ),
-    (
-        serving.paged_attention,
-        {
-            "query": x(1, 4, 1, 8),
-            "key_pages": POOL.key,
-            "value_pages": POOL.value,
-            "block_table": torch.tensor([[0]]),
-            "seq_len": torch.tensor([3]),
-        },
-    ),
     (
         attn.distributed.shard_heads,
         {"num_heads": 4, "num_kv_heads": 2, "rank": 0, "world_size": 2},
@@ -205,9 +159,26 @@ CALLS = [
     (plot.histograms, {"samples": {"a": [1.0, 2.0]}}),
     (plot.masks_grid, {"masks": {"a": attn.causal()}, "q_len": 3}),
 ]
+#: Public calls, and the arguments that they have here only.
+PUBLIC = {
+    "functional.pool_heads": {},
+    "functional.index_scores": {},
+    "functional.indexer_loss": {"attn_mask": mask_of(5, 7)},
+    "linear.gated_delta_rule": {},
+    "masks.top_k_blocks": {},
+    "serving.cascade_attention": {},
+    "serving.paged_attention": {},
+    "serving.verify_greedy": {},
+}
+CALLS += [
+    (call.function, call.given | more)
+    for name, more in PUBLIC.items()
+    for call in [public_call(name)]
+]
 #: They move elements of any dtype.
 MOVED = (attn.split_heads, attn.merge_heads, attn.repeat_kv)
-ANY = {"id", "arrival", "text", "type"}  # whatever can be one
+#: Whatever can be one.
+ANY = {"id", "arrival", "text", "type", "output_final_state"}
 CASES = [
     pytest.param(call, kwargs, name, id=f"{i}-{name}")
     for i, (call, kwargs) in enumerate(CALLS)

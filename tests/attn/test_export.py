@@ -11,6 +11,7 @@ import torch._dynamo.testing
 
 import attn
 from attn import attention, causal, documents, padding, prefix, sliding_window
+from tests.attn.models import small_llama
 from tests.marks import exhaustive_but
 
 # What depends on data must not fix the number of rows either.
@@ -72,10 +73,7 @@ class PaddedModel(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        config = attn.llama_style(
-            vocab_size=20, embed_dim=16, num_layers=1, num_heads=4
-        )
-        self.model = attn.Transformer(config)
+        self.model = small_llama(num_layers=1)
 
     def forward(self, x):
         ids = x[..., 0].gt(0).long()
@@ -159,6 +157,9 @@ def test_an_exported_call_takes_any_batch_and_lengths(options):
     exports(Call(call), inputs, ({2: LENGTH}, {2: keys}, {1: keys}))
 
 
+traced = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning"
+)
 BATCH, LENGTH = (torch.export.Dim(x, min=2, max=64) for x in ("B", "L"))
 
 
@@ -236,8 +237,7 @@ def test_an_exported_batch_may_be_known_only_at_run_time(build):
         torch.testing.assert_close(program.module()(x, few), module(x, few))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@traced
 @pytest.mark.parametrize(
     ("options", "length", "other"),
     [
@@ -257,8 +257,7 @@ def test_a_trace_does_not_keep_what_held_for_its_example(
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@traced
 def test_a_traced_call_takes_other_sizes(name):
     build, inputs = CASES[name]
     module = build().eval()
@@ -268,8 +267,7 @@ def test_a_traced_call_takes_other_sizes(name):
         torch.testing.assert_close(traced(*other), module(*other))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@traced
 def test_tiles_are_refused_in_a_trace():
     tiled = Call(lambda q, k: attention(q, k, k, impl="tiled"))
     with pytest.raises(ValueError, match=r"tiled cannot: torch\.jit\.trace"):

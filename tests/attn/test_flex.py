@@ -204,14 +204,6 @@ def test_documents_alibi_and_a_softcap_in_one_kernel(compiled, monkeypatch):
     assert_exact(out, exact, honest)
 
 
-def test_blocks_that_nobody_sees_are_left_out():
-    blocks = PACKED.block_mask(40, block_size=8)
-    seen = PACKED.dense(40)[0, 0].unflatten(0, (5, 8)).unflatten(2, (5, 8))
-    share = seen.any(3).any(1).float().mean().item()
-    assert blocks.sparsity() == pytest.approx(100 * (1 - share))
-    assert share < 0.5
-
-
 def test_a_changed_score_is_compiled_only_when_it_is_asked_for(no_compiling):
     q, k, v = packed()
     with torch.no_grad(), pytest.raises(TypeError, match="name one with impl"):

@@ -12,7 +12,7 @@ from attn import hf
 from tests.attn import hf_decoders, hf_zoo
 from tests.attn.cases import assert_equal
 from tests.attn.graphs import check_two_graphs
-from tests.attn.models import varied
+from tests.attn.models import small_llama, varied
 
 NEW = 6
 FAMILIES = ("llama", "gpt2", "gemma2", "bloom", "mistral")
@@ -331,19 +331,6 @@ def test_ids_may_be_int32():
     assert torch.equal(text.long(), want)
 
 
-def encoder():
-    return attn.Transformer(
-        attn.llama_style(
-            vocab_size=7,
-            embed_dim=4,
-            num_layers=1,
-            num_heads=1,
-            num_kv_heads=1,
-            is_causal=False,
-        )
-    )
-
-
 IDS = torch.ones(1, 9, dtype=torch.long)
 ERRORS = {
     "max_new_tokens must be an int, at least 1; got 0": {"max_new_tokens": 0},
@@ -404,7 +391,7 @@ ERRORS = {
         "model": lambda: hf.load(hf_zoo.model("llama", "Model"))
     },
     "model must be causal and end with logits; got is_causal=False": {
-        "model": encoder
+        "model": lambda: small_llama(is_causal=False)
     },
     "model must be an attn.Transformer, or a language model of transf": {
         "model": lambda: torch.nn.Embedding(7, 7)

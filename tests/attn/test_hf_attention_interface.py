@@ -17,7 +17,7 @@ from transformers.masking_utils import causal_mask_function
 
 from attn import api, hf
 from attn.hf import attention_interface, mask_interface
-from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
+from tests.attn.hf_decoders import DECODERS, distance, model, pad, tokens
 from tests.attn.hf_encoders import ENCODERS, encoder
 from tests.marks import exhaustive_but
 
@@ -75,7 +75,7 @@ def test_cached_steps_with_attn_equal_those_of_eager(family, kind, calls):
     assert not calls, "eager is theirs"
     got = in_steps(ours, cache)
     assert len(calls) == len(STEPS) * eager.config.num_hidden_layers
-    assert (got - want).abs().max() < 1e-5 * size(want)
+    assert distance(got, want) < 1e-5
 
 
 # --- encoders, and encoders with decoders ------------------------------------
@@ -104,7 +104,7 @@ def test_encoders_and_encoder_decoders_equal_eager_attention(name, calls):
     got = run()
     # Two layers: of the encoder, and twice two of a decoder.
     assert len(calls) == (6 if name in ("t5", "bart", "whisper") else 2)
-    assert (got - want).abs().max() < 1e-5 * size(want)
+    assert distance(got, want) < 1e-5
 
 
 # --- what is refused, and by which message -----------------------------------

@@ -11,7 +11,7 @@ import transformers as T
 
 from attn import hf
 from tests.attn.cases import randn
-from tests.attn.hf_decoders import config, size
+from tests.attn.hf_decoders import config, distance
 from tests.processes import run_python
 
 
@@ -28,7 +28,7 @@ def test_permuting_the_input_permutes_the_output():
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     out = network(inputs_embeds=x).last_hidden_state
     permuted = network(inputs_embeds=x[:, order]).last_hidden_state
-    assert (out[:, order] - permuted).abs().max() < 1e-6 * size(out)
+    assert distance(permuted, out[:, order]) < 1e-6
     causal = T.LlamaModel(config("llama"))
     causal.load_state_dict(network.state_dict(), strict=False)
     other = causal(inputs_embeds=x).last_hidden_state
@@ -47,7 +47,7 @@ def test_padding_does_not_change_the_output(how):
     mask[1, 5:] = 0
     out = network(inputs_embeds=x, attention_mask=mask).last_hidden_state
     alone = network(inputs_embeds=x[1:, :5]).last_hidden_state
-    assert (out[1, :5] - alone[0]).abs().max() < 1e-5 * size(out)
+    assert distance(out[1, :5], alone[0]) < 1e-5
 
 
 def test_token_embeddings_are_zero_and_not_trained():

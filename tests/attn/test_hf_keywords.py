@@ -7,22 +7,17 @@ import warnings
 import pytest
 import torch
 import transformers as T
-from torch import Tensor
 
 from attn import api, hf
 from attn.backends import Registry
 from attn.hf import attention_interface
-from tests.attn.hf_decoders import model, pad, size, tokens
+from tests.attn.hf_decoders import distance, model, pad, tokens
 from tests.attn.hf_encoders import encoder
 
 
 @pytest.fixture(autouse=True)
 def registered():
     hf.register()
-
-
-def assert_close(got: Tensor, want: Tensor) -> None:
-    assert (got - want).abs().max() < 1e-5 * size(want)
 
 
 # --- ready masks -------------------------------------------------------------
@@ -42,11 +37,11 @@ def test_a_mask_of_four_axes_is_used_as_given(how):
         mask = mask.expand(3, 1, 11, 11)
         outs[name] = model("llama", "attn")(ids, attention_mask=mask).logits
         want = model("llama", how)(ids, attention_mask=mask).logits
-        assert_close(outs[name], want)
-    assert_close(outs["causal"], model("llama", "attn")(ids).logits)
+        assert distance(outs[name], want) < 1e-5
+    assert distance(outs["causal"], model("llama", "attn")(ids).logits) < 1e-5
     settings = {"is_causal": False}
     both = model("llama", "attn", **settings)(ids, use_cache=False).logits
-    assert_close(outs["zeros"], both)
+    assert distance(outs["zeros"], both) < 1e-5
     assert (outs["zeros"] - outs["causal"]).abs().max() > 1e-3
 
 
@@ -105,13 +100,13 @@ def test_the_keys_that_an_indexer_chose_are_the_only_ones():
     )  # fmt: skip
     allowed = torch.zeros(5, 5, dtype=torch.bool).scatter(-1, chosen, True)
     want = torch.nn.functional.scaled_dot_product_attention(q, k, v, allowed)
-    assert_close(got, want.transpose(1, 2))
+    assert distance(got, want.transpose(1, 2)) < 1e-5
     causal = torch.ones(5, 5, dtype=torch.bool).tril()[None, None]
     both, _ = attend(
         layer, q, k, v, causal, indices=chosen.expand(2, 5, 2), **options
     )
     want = api.attention(q, k, v, causal & allowed).transpose(1, 2)
-    assert_close(both, want)
+    assert distance(both, want) < 1e-5
     with pytest.raises(ValueError, match=r"indices must be .*\(2, 5, 'K'\)"):
         attend(layer, q, k, v, causal, indices=chosen, **options)
 
@@ -147,7 +142,7 @@ def test_packed_sequences_equal_each_sequence_alone(family, use_cache):
     got = network(**batch, use_cache=use_cache).logits
     rows = tokens()[0].split(LENGTHS)
     alone = [network(row[None], use_cache=False).logits for row in rows]
-    assert_close(got, torch.cat(alone, 1))
+    assert distance(got, torch.cat(alone, 1)) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -222,14 +217,13 @@ def test_returned_weights_equal_those_of_eager_attention(family, side):
         for how in ("eager", "attn")
     }
     assert len(outs["attn"].attentions) == 2
-    assert_close(outs["attn"].logits[real], outs["eager"].logits[real])
+    got, want = outs["attn"], outs["eager"]
+    assert distance(got.logits[real], want.logits[real]) < 1e-5
     rows = real[:, None, :, None].expand(3, 4, 11, 11)
-    for got, want in zip(
-        outs["attn"].attentions, outs["eager"].attentions, strict=True
-    ):
-        assert got.shape == want.shape == (3, 4, 11, 11)
-        assert got.dtype == want.dtype
-        assert (got - want)[rows].abs().max() < 1e-5
+    for mine, theirs in zip(got.attentions, want.attentions, strict=True):
+        assert mine.shape == theirs.shape == (3, 4, 11, 11)
+        assert mine.dtype == theirs.dtype
+        assert (mine - theirs)[rows].abs().max() < 1e-5
 
 
 @torch.no_grad()

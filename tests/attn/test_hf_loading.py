@@ -51,17 +51,6 @@ def test_loading_copies_the_weights_and_changes_no_input(family):
         assert torch.equal(x, before[name]), name
 
 
-@pytest.mark.grid
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("tied", (True, False))
-def test_a_loaded_model_has_as_many_parameters(family, tied):
-    theirs = hf_zoo.model(family, tie_word_embeddings=tied)
-    count = sum(p.numel() for p in theirs.parameters())
-    if family == "bert" and not tied:
-        count -= hf_zoo.VOCAB  # a second bias, which nothing reads
-    assert sum(p.numel() for p in hf.load(theirs).parameters()) == count
-
-
 @pytest.mark.parametrize("tied", (True, False))
 def test_the_order_of_stored_weights_does_not_matter(tied):
     theirs = hf_zoo.model("bert", tie_word_embeddings=tied)
@@ -113,12 +102,6 @@ def test_each_missing_weight_is_named(family):
         with pytest.raises(ValueError) as caught:
             hf.load(rest, theirs.config)
         assert name.removeprefix(prefix) in str(caught.value)
-
-
-def test_the_weights_of_another_head_are_named():
-    theirs = hf_zoo.model("llama", "ForSequenceClassification")
-    with pytest.raises(ValueError, match=r"unexpected: score\.weight"):
-        hf.load(theirs)
 
 
 @pytest.mark.parametrize(

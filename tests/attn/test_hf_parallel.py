@@ -16,7 +16,7 @@ from transformers.distributed.tensor_parallel import apply_tensor_parallelism
 from attn import hf
 from attn.distributed import launch
 from attn.hf import attention_interface
-from tests.attn.hf_decoders import model, pad, size, tokens
+from tests.attn.hf_decoders import distance, model, pad, tokens
 
 RANKS = 2
 OPTIONS: dict[str, Any] = {"max_new_tokens": 4, "do_sample": False}
@@ -57,7 +57,6 @@ def test_two_processes_with_half_of_the_heads_give_the_same_logits(
     text = network.generate(**inputs(), **OPTIONS)
     real = pad("left")
     for logits, tokens_, heads in launch(work, RANKS, family):
-        difference = (logits - want)[real].abs().max()
-        assert difference < 1e-5 * size(want)
+        assert distance(logits[real], want[real]) < 1e-5
         assert torch.equal(tokens_, text)
         assert heads == [(2, 1)], "of four on two"

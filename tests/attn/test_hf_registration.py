@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attn import api, hf
 from attn.backends import Registry
 from attn.hf import MaskSpec, registration
-from tests.attn.hf_decoders import config, model, pad, size, tokens
+from tests.attn.hf_decoders import config, distance, model, pad, tokens
 from tests.processes import run_python
 
 with warnings.catch_warnings():
@@ -44,10 +44,6 @@ def logits(one: nn.Module, side: str = "left", **kwargs: object) -> Tensor:
     real = pad(side)
     kwargs = {"attention_mask": real.long(), "use_cache": False, **kwargs}
     return one(tokens(), **kwargs).logits[real]
-
-
-def distance(got: Tensor, want: Tensor) -> float:
-    return ((got - want).abs().max() / size(want)).item()
 
 
 # --- each model its own ------------------------------------------------------

@@ -9,6 +9,7 @@ import attn
 from attn.functional import index_scores, indexer_loss
 from attn.nn import LightningIndexer
 from tests.attn.cases import randn as draw
+from tests.attn.refusals import refused
 
 
 def attention_of(seed=0, H=3, L=6):
@@ -75,55 +76,32 @@ def test_the_loss_of_half_precision_is_computed_in_float32():
     assert float((half - exact).abs() / exact) < 1e-5
 
 
-@pytest.mark.parametrize(
-    "call,error,says",
-    (
-        (
-            lambda: indexer_loss(draw(2, 2, 3, 3), draw(2, 2, 3, 3)),
-            ValueError,
-            r"scores must have shape \(B, L, S\)",
-        ),
-        (
-            lambda: indexer_loss(draw(2, 3, 3), draw(2, 3, 3)),
-            ValueError,
-            r"weights must have shape \(B, H, L, S\) = \(2, H, 3, 3\)",
-        ),
-        (
-            lambda: indexer_loss(
-                draw(2, 3, 3), draw(2, 1, 3, 3), torch.zeros(3, 3)
-            ),
-            TypeError,
-            "attn_mask must be bool",
-        ),
-        (
-            lambda: index_scores(
-                draw(1, 2, 3, 4), draw(1, 2, 3, 4), draw(1, 3, 2)
-            ),
-            ValueError,
-            "key must have one head for all",
-        ),
-        (
-            lambda: index_scores(
-                draw(1, 2, 3, 4), draw(1, 5, 4), draw(1, 2, 3)
-            ),
-            ValueError,
-            r"weights must have shape \(B, L, H\) = \(1, 3, 2\)",
-        ),
-        (
-            lambda: LightningIndexer(8, 2, 4, rope=attn.Rope(8)),
-            ValueError,
-            "rope must have at most the head_dim, 4; got 8",
-        ),
-        (
-            lambda: LightningIndexer(8, 2, 4, top_k=0),
-            ValueError,
-            "top_k must be an int, at least 1; got 0",
-        ),
+VALUE_ERRORS = {
+    r"scores must have shape \(B, L, S\)": (
+        lambda: indexer_loss(draw(2, 2, 3, 3), draw(2, 2, 3, 3))
     ),
-)
-def test_a_wrong_call_is_refused(call, error, says):
-    with pytest.raises(error, match=says):
-        call()
+    r"weights must have shape \(B, H, L, S\) = \(2, H, 3, 3\)": (
+        lambda: indexer_loss(draw(2, 3, 3), draw(2, 3, 3))
+    ),
+    "key must have one head for all": (
+        lambda: index_scores(draw(1, 2, 3, 4), draw(1, 2, 3, 4), draw(1, 3, 2))
+    ),
+    r"weights must have shape \(B, L, H\) = \(1, 3, 2\)": (
+        lambda: index_scores(draw(1, 2, 3, 4), draw(1, 5, 4), draw(1, 2, 3))
+    ),
+    "rope must have at most the head_dim, 4; got 8": (
+        lambda: LightningIndexer(8, 2, 4, rope=attn.Rope(8))
+    ),
+    "top_k must be an int, at least 1; got 0": (
+        lambda: LightningIndexer(8, 2, 4, top_k=0)
+    ),
+}
+test_a_wrong_call_is_refused = refused(VALUE_ERRORS, ValueError)
+
+
+def test_a_mask_of_the_loss_must_be_bool():
+    with pytest.raises(TypeError, match="attn_mask must be bool"):
+        indexer_loss(draw(2, 3, 3), draw(2, 1, 3, 3), torch.zeros(3, 3))
 
 
 def test_what_the_indexer_chooses_passes_it_no_gradient():

@@ -49,15 +49,7 @@ OPTIONS = (
     {"attn_mask": (4, 1, 7), "softcap": 0.8},
     {"attn_mask": (2, 1, 5, 1), "sinks": (4,), "return_lse": True},
 )
-
-
-@pytest.fixture(autouse=True)
-def in_double():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("in_double")
 
 
 def floats(call: Call) -> list[Tensor]:

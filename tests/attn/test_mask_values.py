@@ -20,6 +20,8 @@ from attn import (
     sliding_window,
     window,
 )
+from attn.masks import top_k
+from attn.serving import tree_mask
 from tests.attn.graphs import in_one_graph
 
 VALID = torch.tensor([[True, True, False, True, False]])
@@ -43,6 +45,8 @@ MAKERS = {
     "documents": lambda: documents(torch.tensor([0, 0, 1, 1, 2])),
     "padding": lambda: padding(VALID.clone()),
     "lengths": lambda: padding(torch.tensor([3])),
+    "top_k": lambda: top_k(torch.arange(25.0).view(5, 5), 2, causal()),
+    "tree_mask": lambda: tree_mask([-1, 0, 0, 1, 1]),
     "predicate": lambda: Mask(even),
     "bound predicate": lambda: Mask(functools.partial(strided, 3)),
     "and": lambda: causal() & padding(VALID.clone()),
@@ -68,7 +72,7 @@ def test_a_copy_of_a_mask_is_the_same_mask(name, copied):
     assert again == mask and hash(again) == hash(mask)
     assert repr(again) == repr(mask)
     assert (again.uses_query, again.extent) == (mask.uses_query, mask.extent)
-    sizes = {"q_len": 2, "kv_len": 3, "q_offset": 1}
+    sizes = {"q_len": 2, "kv_len": 5, "q_offset": 3}
     assert torch.equal(again.dense(**sizes), mask.dense(**sizes))
 
 
@@ -90,6 +94,7 @@ def test_masks_of_other_data_differ():
     assert causal().shift(q=1) != causal().shift(q=2)
     assert Mask(functools.partial(strided, 2)) != Mask(even)
     assert Mask(even) != Mask(even, uses_query=False)
+    assert tree_mask([-1, 0, 0]) != tree_mask([-1, 0, 1])
 
 
 def test_a_deep_copy_has_its_own_data():

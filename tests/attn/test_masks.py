@@ -202,13 +202,6 @@ def test_positions_outside_the_data_are_not_attended():
     assert late[0, 0].tolist() == [[F, F, T, T, T], [F] * 5]
 
 
-def test_a_mask_may_differ_by_head():
-    mask = Mask(lambda b, h, i, j: (j <= i) | (h == 1))
-    dense = mask.dense(3, heads=2)
-    assert torch.equal(dense[:, :1], causal().dense(3))
-    assert dense[:, 1].all()
-
-
 @pytest.mark.parametrize(
     "dtype", (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 )

@@ -10,7 +10,7 @@ from torch import nn
 import attn
 from attn.nn import MultiHeadAttention
 from tests.attn.cases import assert_exact, randn
-from tests.attn.mha import B, E, H, L, S, make
+from tests.attn.mha import E, H, make
 
 
 class Tutorial(nn.Module):
@@ -32,7 +32,7 @@ class Tutorial(nn.Module):
             self.v_proj = nn.Linear(E_v, E_total, bias=bias)
         self.out_proj = nn.Linear(E_total, E_q, bias=bias)
 
-    def forward(self, q, k, v, is_causal=False):
+    def forward(self, q, k, v):
         if self.same and q is k is v:
             parts = self.packed_proj(q).chunk(3, -1)
             q, k, v = (x.contiguous() for x in parts)
@@ -46,7 +46,7 @@ class Tutorial(nn.Module):
             x.unflatten(-1, [self.nheads, -1]).transpose(1, 2)
             for x in (q, k, v)
         )
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+        out = F.scaled_dot_product_attention(q, k, v)
         return self.out_proj(out.transpose(1, 2).flatten(-2))
 
 
@@ -67,18 +67,6 @@ def tutorial(E_k=E, E_v=E, E_total=18):
 def jagged(lengths, embed=E, seed=0):
     rows = [randn(n, embed, seed=seed + n) for n in lengths]
     return torch.nested.nested_tensor(rows, layout=torch.jagged)
-
-
-@pytest.mark.parametrize("is_causal", (False, True))
-def test_the_module_equals_pytorchs_tutorial_on_padded_input(is_causal):
-    theirs, ours = tutorial()
-    x, y = randn(B, L, E), randn(B, S, E, seed=1)
-    for q, k, v in ((x, x, x), (x, y, y)):
-        rival = theirs(q, k, v, is_causal)
-        assert_exact(ours(q, k, v, is_causal=is_causal), rival)
-    theirs, ours = tutorial(8, 10)
-    q, k, v = randn(B, L, E), randn(B, S, 8), randn(B, S, 10)
-    assert_exact(ours(q, k, v), theirs(q, k, v))
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

@@ -17,6 +17,7 @@ from attn.nn import (
     gated_hidden_dim,
 )
 from tests.attn.cases import assert_exact, randn
+from tests.attn.models import count
 
 C = 6
 
@@ -191,10 +192,6 @@ def test_a_feed_forward_is_linear_activation_linear(name, activation, bias):
     ours.load_state_dict(rename(theirs, **{"0": "up_proj", "2": "down_proj"}))
     x = randn(2, 3, C) * 3
     assert_exact(ours(x), theirs(x))
-
-
-def count(module):
-    return sum(x.numel() for x in module.parameters())
 
 
 @pytest.mark.parametrize("embed_dim", (6, 48, 64, 768, 1000, 4096))

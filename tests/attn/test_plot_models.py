@@ -12,6 +12,7 @@ import torch
 import attn
 from attn import plot
 from tests.attn import hf_decoders, hf_encoders
+from tests.attn.models import small_llama
 
 IDS = hf_decoders.tokens(1)
 DECODERS = ["llama", "gpt2", "mistral", "gemma2", "gpt_oss"]
@@ -28,19 +29,6 @@ class Words:
     def decode(self, ids, skip_special_tokens):
         assert not skip_special_tokens
         return f" w{ids[0]}"
-
-
-def own_model():
-    config = attn.TransformerConfig(
-        vocab_size=50,
-        embed_dim=32,
-        num_layers=2,
-        num_heads=4,
-        num_kv_heads=2,
-        positions="rope",
-        is_causal=True,
-    )
-    return attn.Transformer(config).eval()
 
 
 def assert_equal(weights, theirs):
@@ -94,7 +82,7 @@ def test_each_field_of_t5_has_its_own_tokens(is_attached):
 
 
 def test_our_own_model_shows_the_weights_that_it_returns():
-    model = own_model()
+    model = small_llama(vocab_size=50).eval()
     with torch.no_grad():
         theirs = model(IDS, need_weights=True)[1]
     shown = plot.model_attention(model, IDS[0])
@@ -221,5 +209,7 @@ def test_a_blank_token_is_visible():
         def decode(self, ids, skip_special_tokens):
             return " \n"
 
-    shown = plot.model_attention(own_model(), IDS, Blank())
+    shown = plot.model_attention(
+        small_llama(vocab_size=50).eval(), IDS, Blank()
+    )
     assert set(shown.queries) == {"␣⏎"}

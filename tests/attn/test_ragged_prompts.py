@@ -9,6 +9,7 @@ import torch
 
 import attn
 from tests.attn.graphs import check_two_graphs
+from tests.attn.models import small_llama
 
 V, E, H, HKV, D, LAYERS = 29, 24, 4, 2, 6, 2
 LENGTHS = [5, 17, 9]
@@ -116,8 +117,7 @@ def test_a_ragged_prompt_may_be_read_in_chunks(name):
 
 @torch.no_grad()
 def test_an_encoder_with_lengths_sees_no_padding():
-    fields = {"vocab_size": V, "embed_dim": E, "num_layers": 1, "num_heads": H}
-    model = attn.Transformer(attn.llama_style(**fields, is_causal=False))
+    model = small_llama(vocab_size=V, num_layers=1, is_causal=False)
     ids, lengths = prompts()
     out = model(ids, lengths=lengths)
     stored = [attn.DynamicCache()]

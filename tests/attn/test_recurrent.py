@@ -11,6 +11,7 @@ from attn import cost
 from attn.api import use_impl
 from attn.nn import LSTM, RNN, CausalConv1d, MultiHeadAttention
 from tests.attn.cases import randn32 as randn
+from tests.attn.refusals import refused
 
 B, L, E = 2, 12, 16
 MIXERS = {
@@ -176,9 +177,4 @@ REFUSED = {
         lambda: cost.mixer_cost("rnn", -1, 8)
     ),
 }
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_invalid_mixers_are_refused(message):
-    with pytest.raises(ValueError, match=message):
-        REFUSED[message]()
+test_invalid_mixers_are_refused = refused(REFUSED, ValueError)

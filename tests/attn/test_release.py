@@ -1,7 +1,6 @@
 """A release has one version, its tag, and its section of the changelog."""
 
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 import yaml
 
 import attn
+from tests.processes import run
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / ".ci" / "release.py"
@@ -68,6 +68,5 @@ def test_the_package_takes_its_version_from_one_place():
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     assert f'"{attn.__version__}"' not in text
     assert "\nversion" not in text
-    command = [sys.executable, SCRIPT, "v99.0"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run(sys.executable, SCRIPT, "v99.0")
     assert done.returncode == 1 and attn.__version__ in done.stderr

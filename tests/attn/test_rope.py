@@ -13,34 +13,6 @@ from tests.attn.rope_inputs import randn, tables
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
-def by_complex_numbers(x, positions, interleaved, base=10000.0):
-    """A pair is a complex number, and rotating it is a product (float64)."""
-    x = x.double()
-    half = x.shape[-1] // 2
-    if interleaved:
-        pairs = torch.view_as_complex(x.unflatten(-1, (half, 2)).contiguous())
-    else:
-        pairs = torch.complex(x[..., :half], x[..., half:])
-    rate = attn.rope_frequencies(x.shape[-1], base).inv_freq
-    angle = (positions[..., None].float() * rate).double()
-    rotated = pairs * torch.polar(torch.ones_like(angle), angle)
-    if interleaved:
-        return torch.view_as_real(rotated).flatten(-2)
-    return torch.cat([rotated.real, rotated.imag], -1)
-
-
-@pytest.mark.parametrize("interleaved", (False, True))
-@pytest.mark.parametrize("dim", (2, 6, 16))
-def test_rotation_equals_a_product_of_complex_numbers(dim, interleaved):
-    x = randn(2, 3, 11, dim, dtype=torch.float64)
-    positions = torch.arange(11) * 7 + 5
-    cos, sin = tables(positions, dim, interleaved)
-    ours = attn.apply_rope(x, cos, sin, interleaved)
-    oracle = by_complex_numbers(x, positions, interleaved)
-    # The tables are float32, the product float64.
-    assert (ours - oracle).abs().max() < 1e-6
-
-
 def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():
     positions = torch.tensor([256, 257])
     cos, sin = tables(positions, 16)

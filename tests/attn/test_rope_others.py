@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from transformers.models.cohere import modeling_cohere as cohere
-from transformers.models.gpt_neox import (
-    modeling_gpt_neox as neox,
-)
-from transformers.models.llama import (
-    LlamaConfig,
-)
-from transformers.models.llama import (
-    modeling_llama as llama,
-)
+from transformers.models.gpt_neox import modeling_gpt_neox as neox
+from transformers.models.llama import LlamaConfig
+from transformers.models.llama import modeling_llama as llama
 
 import attn
 from tests.attn.cases import assert_equal, assert_exact
@@ -59,19 +53,21 @@ def test_rotating_halves_equals_llamas(dtype, batched):
         assert ours.dtype == dtype
         exact = attn.apply_rope(x.double(), cos, sin)
         assert_exact(ours, exact, rival)
+        torch.testing.assert_close(ours, rival, rtol=0.02, atol=0.02)
 
 
-def test_rotating_neighbours_equals_coheres():
-    x = randn(2, 4, 9, 16)
-    cos, sin = tables(torch.arange(9), 16, interleaved=True)
+@pytest.mark.parametrize("dim", (2, 6, 16))
+def test_rotating_neighbours_equals_coheres(dim):
+    x = randn(2, 4, 9, dim)
+    cos, sin = tables(torch.arange(9) * 7 + 5, dim, interleaved=True)
     theirs, _ = cohere.apply_rotary_pos_emb(x, x, cos[None], sin[None])
     assert torch.equal(attn.apply_rope(x, cos, sin, interleaved=True), theirs)
 
 
-@pytest.mark.parametrize("rotary", (2, 8, 16))
+@pytest.mark.parametrize("rotary", (2, 6, 8, 16))
 def test_partial_rotation_equals_gpt_neoxs(rotary):
     x = randn(2, 4, 9, 16)
-    cos, sin = tables(torch.arange(9), rotary)
+    cos, sin = tables(torch.arange(9) * 7 + 5, rotary)
     theirs, _ = neox.apply_rotary_pos_emb(x, x, cos[None], sin[None])
     ours = attn.apply_rope(x, cos, sin)
     assert torch.equal(ours, theirs)

@@ -82,11 +82,3 @@ def test_a_model_with_sink_caches_equals_its_mask_on_a_padded_text(name):
         done = end
     error = (torch.cat(parts, 1) - whole).abs()[real.bool()]
     assert error.max() < 1e-4
-
-
-@pytest.mark.parametrize("size", (-1, 1.5, None))
-def test_num_sink_tokens_must_be_a_non_negative_integer(size):
-    error = ValueError if size == -1 else TypeError
-    message = f"num_sink_tokens must be an int, at least 0; got {size}"
-    with pytest.raises(error, match=message):
-        SlidingCache(WINDOW, size)

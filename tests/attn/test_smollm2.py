@@ -172,29 +172,6 @@ def test_logits_of_smollm2_equal_those_of_transformers():
     )
 
 
-@pytest.mark.exhaustive  # theirs takes ten seconds to read the file
-def test_weights_and_configuration_equal_those_that_transformers_reads():
-    from transformers import LlamaConfig, LlamaForCausalLM
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
-
-    file = smollm.gguf_file()
-    weights, config = hf.llama_of(file)
-    with torch.device("meta"):
-        model = LlamaForCausalLM(LlamaConfig(**config))
-    theirs = load_gguf_checkpoint(
-        str(file.path), return_tensors=True, model_to_load=model
-    )
-    assert weights.keys() == theirs["tensors"].keys() and len(weights) == 272
-    for name, weight in weights.items():
-        assert torch.equal(weight, theirs["tensors"][name]), name
-    config |= config.pop("rope_parameters")
-    both = config.keys() & theirs["config"].keys()
-    assert len(both) > 10
-    assert {name: config[name] for name in both} == {
-        name: theirs["config"][name] for name in both
-    }
-
-
 def test_the_text_is_half_a_megabyte_of_english():
     assert 300_000 < len(text()) < 800_000
     assert text().count(" the ") > 3000

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 import torch
 
 import attn
 from attn.masks import compressed, top_k, top_k_blocks
 from tests.attn.cases import randn32 as draw
+from tests.attn.refusals import refused
 
 
 def best(row, k):
@@ -79,6 +77,8 @@ def test_a_decoded_token_chooses_as_it_does_in_the_whole_text():
     last = top_k(scores[:, 6:], 3, attn.causal(), q_offset=6)
     part = last.dense(3, 9, batch=2, q_offset=6)
     assert torch.equal(part, whole[:, :, 6:])
+    moved = top_k(scores, 3, attn.causal()).shift(q=6)
+    assert torch.equal(moved.dense(3, 9, batch=2), part)
     by_row = torch.tensor([6, 6])
     rows = top_k(scores[:, 6:], 3, attn.causal(), q_offset=by_row)
     assert torch.equal(rows.dense(3, 9, batch=2, q_offset=by_row), part)
@@ -86,6 +86,7 @@ def test_a_decoded_token_chooses_as_it_does_in_the_whole_text():
 
 def test_the_mask_hides_all_positions_that_it_was_not_made_for():
     mask = top_k(draw(2, 4), 2, q_offset=3)
+    assert "top_k(2" in repr(mask & attn.causal())
     with pytest.raises(ValueError, match="one entry for each query"):
         mask.dense(3, 4, q_offset=3)
     with pytest.raises(ValueError, match="one entry for each key, 5; got 4"):
@@ -99,65 +100,6 @@ def test_the_choice_passes_no_gradient_and_changes_no_input():
     dense = top_k(scores, 2, attn.causal()).dense(5)
     assert not dense.requires_grad
     assert torch.equal(scores.detach(), before)
-
-
-def test_a_choice_is_data_like_every_other_mask():
-    mask = top_k(draw(5, 5), 2, attn.causal())
-    again = top_k(draw(5, 5), 2, attn.causal())
-    assert mask == again
-    assert mask != top_k(draw(5, 5, seed=1), 2, attn.causal())
-    assert pickle.loads(pickle.dumps(mask)) == mask
-    assert copy.deepcopy(mask) == mask
-    assert "top_k(2" in repr(mask & attn.causal())
-    moved = mask.shift(q=2).dense(3, 5)
-    assert torch.equal(moved, mask.dense(5)[:, :, 2:])
-
-
-def test_every_implementation_attends_to_the_chosen_keys_alone():
-    q, k, v = draw(3, 2, 4, 10, 8)
-    mask = top_k(draw(2, 10, 10), 3, attn.causal())
-    dense = mask.dense(10, batch=2)
-    exact = attn.scaled_dot_product_attention(q, k, v, dense)
-    for impl in ("auto", "tiled", "grouped", "reference"):
-        out = attn.attention(q, k, v, mask, impl=impl)
-        torch.testing.assert_close(out, exact)
-
-
-@pytest.mark.parametrize(
-    "call,error,says",
-    (
-        (lambda: top_k(draw(3), 1), ValueError, "scores must be a tensor"),
-        (
-            lambda: top_k(draw(3, 3), 0),
-            ValueError,
-            "k must be an int, at least 1",
-        ),
-        (lambda: top_k(draw(3, 3), True), TypeError, "k must be an int"),
-        (
-            lambda: top_k(draw(3, 3) * torch.nan, 1),
-            ValueError,
-            "scores must be numbers; got NaN",
-        ),
-        (
-            lambda: top_k(draw(2, 5), 1, attn.causal()),
-            ValueError,
-            "q_offset must be given for 2 queries and 5 keys",
-        ),
-        (
-            lambda: top_k(draw(3, 3), 1, torch.ones(3, 3)),
-            TypeError,
-            "mask must be bool",
-        ),
-        (
-            lambda: top_k(draw(3, 3), 1, torch.ones(2, 4).bool()),
-            ValueError,
-            r"mask must broadcast to the scores, \(3, 3\)",
-        ),
-    ),
-)
-def test_a_wrong_choice_of_tokens_is_refused(call, error, says):
-    with pytest.raises(error, match=says):
-        call()
 
 
 # --- blocks ------------------------------------------------------------------
@@ -228,27 +170,38 @@ def test_flex_attention_skips_what_no_query_of_a_block_chose():
     assert torch.equal(blocks.to_dense().bool(), tiles.any(-1).any(3))
 
 
-@pytest.mark.parametrize(
-    "change,error,says",
-    (
-        (
-            {"block_size": 0},
-            ValueError,
-            "block_size must be an int, at least 1",
-        ),
-        ({"block_size": 2.0}, TypeError, "block_size must be an int"),
-        ({"k": 0}, ValueError, "k must be an int, at least 1"),
-        ({"pool": "max"}, ValueError, "pool must be one of .*; got 'max'"),
-        ({"key": draw(1, 3, 4, 2)}, ValueError, "multiple of key's heads"),
-        ({"key": draw(1, 2, 4, 3)}, ValueError, "head_dim of query"),
-        ({"key": draw(1, 2, 6, 2)}, ValueError, "q_offset must be given"),
-        ({"key": draw(2, 4, 2)}, ValueError, "key must be a tensor"),
-    ),
-)
-def test_a_wrong_choice_of_blocks_is_refused(change, error, says):
+def blocks(**changes):
     call = {"query": draw(1, 4, 4, 2), "key": draw(1, 2, 4, 2)}
-    with pytest.raises(error, match=says):
-        top_k_blocks(**({**call, "block_size": 2, "k": 1} | change))
+    return top_k_blocks(**{**call, "block_size": 2, "k": 1} | changes)
+
+
+TYPE_ERRORS = {
+    "k must be an int": lambda: top_k(draw(3, 3), True),
+    "mask must be bool": lambda: top_k(draw(3, 3), 1, torch.ones(3, 3)),
+    "block_size must be an int": lambda: blocks(block_size=2.0),
+}
+VALUE_ERRORS = {
+    "scores must be a tensor": lambda: top_k(draw(3), 1),
+    "k must be an int, at least 1": lambda: top_k(draw(3, 3), 0),
+    "scores must be numbers; got NaN": (
+        lambda: top_k(draw(3, 3) * torch.nan, 1)
+    ),
+    "q_offset must be given for 2 queries and 5 keys": (
+        lambda: top_k(draw(2, 5), 1, attn.causal())
+    ),
+    r"mask must broadcast to the scores, \(3, 3\)": (
+        lambda: top_k(draw(3, 3), 1, torch.ones(2, 4).bool())
+    ),
+    "block_size must be an int, at least 1": lambda: blocks(block_size=0),
+    "^k must be an int, at least 1": lambda: blocks(k=0),
+    "pool must be one of .*; got 'max'": lambda: blocks(pool="max"),
+    "multiple of key's heads": lambda: blocks(key=draw(1, 3, 4, 2)),
+    "head_dim of query": lambda: blocks(key=draw(1, 2, 4, 3)),
+    "q_offset must be given": lambda: blocks(key=draw(1, 2, 6, 2)),
+    "key must be a tensor": lambda: blocks(key=draw(2, 4, 2)),
+}
+test_a_choice_of_a_wrong_type_is_refused = refused(TYPE_ERRORS, TypeError)
+test_a_wrong_choice_is_refused = refused(VALUE_ERRORS, ValueError)
 
 
 # --- compressed entries ------------------------------------------------------

@@ -83,13 +83,6 @@ def test_transforms_of_a_call_nest(impl, sizes, pair):
             torch.testing.assert_close(got, exact(query))
 
 
-@pytest.fixture
-def double():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 MODULES = [x for x in CALLS if x.startswith("nn.") and "BLE" in CALLS[x][0]]
 WITHOUT = ("nn.RNN", "nn.LSTM")  # PyTorch has no batching rules for them
 MODULES = [x for x in MODULES if x not in WITHOUT]
@@ -104,7 +97,7 @@ FEWER = [x for x in PAIRS if x in FEW or not any("jac" in y for y in x)]
     "name",
     exhaustive_but(["nn.MultiHeadAttention", "nn.GatedDeltaNet"], MODULES),
 )
-def test_transforms_of_a_module_nest(name, pair, double):
+def test_transforms_of_a_module_nest(name, pair, in_double):
     """By its parameters too, with ``functional_call``."""
     module, given = public_call(name)
     first = next(iter(given))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -18,6 +17,7 @@ from attn.bench.case import Sizes
 from attn.bench.cases import CASES, find
 from attn.bench.runner import not_runnable_reason
 from attn.plot import alt_text
+from tests import processes
 from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
@@ -195,11 +195,7 @@ def test_stored_runs_are_complete_unchanged_and_of_a_commit():
             assert find(case["case"])
             for measured in case["peers"].values():
                 assert "missing" in measured or len(measured["seconds"]) >= 10
-    known = subprocess.run(
-        ["git", "cat-file", "-t", runs[-1]["about"]["commit"]],
-        capture_output=True,
-        text=True,
-    )
+    known = processes.run("git", "cat-file", "-t", runs[-1]["about"]["commit"])
     assert known.returncode or known.stdout.strip() == "commit"
 
 

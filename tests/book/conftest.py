@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from book.page import build as answers
 from book.speed import served
 from tests.book.answering import Page
 from tests.conftest import headless
+from tests.processes import run
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "_build" / "html"
@@ -25,13 +25,8 @@ def build(source, target, **environment):
     command += ["from jupyter_book.cli.main import main; main()", "build"]
     command += [str(source), "-q", "-W", "-n", "--keep-going"]
     command += ["--path-output", str(target)]
-    done = subprocess.run(
-        command,
-        cwd=source,
-        env={**os.environ, "PYTHONUTF8": "1", **environment},
-        capture_output=True,
-        text=True,
-    )
+    places = {**os.environ, "PYTHONUTF8": "1", **environment}
+    done = run(*command, cwd=source, env=places)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -6,9 +6,9 @@ import re
 from fractions import Fraction
 from types import SimpleNamespace
 
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from attn.profiling.live_memory import Mode
 from tests.book.pages import ROOT
 
 SIZES = {  # no two products that the page has are alike
@@ -60,14 +60,6 @@ def value(tex, **sizes):
 
 def values(heading, start, **sizes):
     return [value(tex, **sizes) for tex in formulas(heading, start)]
-
-
-class Mode(TorchDispatchMode):
-    """A mode that does not import PyTorch's compiler, in two seconds."""
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False
 
 
 class Products(Mode):

@@ -5,16 +5,16 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.publishing.myst_to_markdown.targets import targets
+from tests.attn.test_workflows import FLOWS, TEXTS
 from tests.book.pages import ROOT, soup
 from tests.marks import exhaustive_but
+from tests.processes import run
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 
@@ -82,7 +82,7 @@ def test_colab_and_binder_open_the_branch_that_the_workflow_writes(
     assert options["repository_url"] == "https://github.com/you/attention"
     assert options["launch_buttons"]["colab_url"].endswith("google.com")
     assert "mybinder.org" in options["launch_buttons"]["binderhub_url"]
-    steps = (ROOT / ".github" / "workflows" / "pages.yml").read_text("utf-8")
+    steps = TEXTS["pages.yml"]
     branch = options["repository_branch"]
     assert f"git init -q -b {branch}\n" in steps
     assert steps.count(f'/${{GITHUB_REPOSITORY}}" {branch}\n') == 1
@@ -90,25 +90,16 @@ def test_colab_and_binder_open_the_branch_that_the_workflow_writes(
 
 def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
     """The step of the workflow runs here, up to where it calls git."""
-    workflow = (ROOT / ".github" / "workflows" / "pages.yml").read_text(
-        "utf-8"
-    )
-    (step,) = (
-        x["run"]
-        for x in yaml.safe_load(workflow)["jobs"]["publish"]["steps"]
-        if "copies" in x.get("name", "")
-    )
+    steps = FLOWS["pages.yml"]["jobs"]["publish"]["steps"]
+    (step,) = (x["run"] for x in steps if "copies" in x.get("name", ""))
     (tmp_path / "_build" / "html" / "_sources" / "notebooks").mkdir(
         parents=True
     )
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     origin = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_SHA": "0a1b"}
-    subprocess.run(
-        ["bash", "-euc", step.partition("git init")[0]],
-        cwd=tmp_path,
-        env=os.environ | origin | {"GITHUB_REPOSITORY": "you/attention"},
-        check=True,
-    )
+    places = os.environ | origin | {"GITHUB_REPOSITORY": "you/attention"}
+    words = ("bash", "-euc", step.partition("git init")[0])
+    run(*words, cwd=tmp_path, env=places, check=True)
     copies = tmp_path / "_build" / "copies"
     assert (copies / "requirements.txt").read_text().splitlines() == [
         "-c constraints.txt",

@@ -9,11 +9,8 @@ import torch
 
 import attn
 from attn import cost
+from tests.attn.models import count
 from tests.book.cost_sheet import PAGE, Mode, Products, value, values, x
-
-
-def count(*modules):
-    return sum(p.numel() for m in modules for p in m.parameters())
 
 
 def llama(**sizes):

@@ -10,8 +10,8 @@ import torch
 
 from attn.exercises.solution import solution
 from attn.exercises.spec import every_exercise
-from attn.grading.checks.failures import one_thread
 from attn.grading.diagnosis.judge import judge
+from attn.profiling.calls import one_thread
 from tests.marks import exhaustive_but
 from tests.processes import run_python
 from tests.timing import cpu_ratio

@@ -3,12 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from transformers import (
-    LogitsProcessorList,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
 
 import attn
 from attn.positions import convert_pairing
@@ -19,6 +13,7 @@ from solutions.ch09_transformer import (
     sample,
 )
 from tests.attn import hf_zoo
+from tests.attn.test_sampling import theirs as filtered
 
 
 class Llama(nn.Module):
@@ -82,12 +77,7 @@ def test_tokens_are_drawn_as_often_as_by_transformers(
 ):
     rng = torch.Generator().manual_seed(0)
     logits = 1.5 * torch.randn(1, 7, generator=rng)
-    steps = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
-    if top_k:
-        steps.append(TopKLogitsWarper(top_k))
-    if top_p:
-        steps.append(TopPLogitsWarper(top_p))
-    right = steps(None, logits).softmax(-1)[0]
+    right = filtered(logits, temperature, top_k, top_p, None)[0].softmax(-1)
     drawn = sample(logits.expand(40_000, -1), temperature, top_k, top_p, rng)
     shares = drawn.bincount(minlength=7) / len(drawn)
     assert torch.equal(shares > 0, right > 0)

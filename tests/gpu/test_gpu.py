@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,11 +19,11 @@ from attn.bench.cases import CASES, find
 from attn.kernels import attention
 from attn.kernels.configs import VARIANTS as FORWARD_VARIANTS
 from attn.kernels.configs import Config, config_of
+from tests import processes
 from tests.gpu import correctness, report, session, sweep
 from tests.gpu.__main__ import main
 from tests.gpu.kernel_calls import VARIANTS, Check
 from tests.gpu.workers import Worker, run_all
-from tests.processes import run_python
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 ROOT = Path(__file__).parents[2]
@@ -101,7 +100,7 @@ assert "tests.conftest" not in sys.modules
 session.run_one("cpu-training-bfloat16", 1, True)  # as in a fresh worker
 sys.exit(__main__.main(["show", sys.argv[1]]))
 """
-    done = run_python(code, str(run), cwd=ROOT)
+    done = processes.run_python(code, str(run), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("no tables here")
 
@@ -120,13 +119,9 @@ def test_make_gpu_uses_the_given_python_and_installs_nothing(tmp_path):
     python.chmod(0o755)
     (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
     for variables, path in (({}, "_build/gpu"), ({"OUT": "/out"}, "/out")):
-        done = subprocess.run(
-            ["make", "gpu", f"PYTHON={python}"],
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], **variables},
-            capture_output=True,
-            text=True,
-        )
+        places = {"PATH": os.environ["PATH"], **variables}
+        words = ("make", "gpu", f"PYTHON={python}")
+        done = processes.run(*words, cwd=tmp_path, env=places)
         output = f"-m tests.gpu run --out {path}/run.json\n"
         assert (done.returncode, done.stdout) == (0, output), done.stderr
     assert sorted(x.name for x in tmp_path.iterdir()) == ["Makefile", "python"]

@@ -6,7 +6,6 @@ of a chapter, without the demonstrations, so that running one takes seconds.
 
 import copy
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -15,6 +14,7 @@ import nbformat
 from attn.exercises import cells, sources
 from attn.exercises.spec import find
 from attn.publishing import notebooks
+from tests.processes import run
 
 
 def short(key):
@@ -139,12 +139,7 @@ def pytest_nbval(path, *options, python=None):
     command += ["-q", "--tb=no", "-p", "no:cacheprovider"]
     command += ["--rootdir", str(path.parent)]
     command += ["--nbval-kernel-name", "python3"] if python else []
-    result = subprocess.run(
-        [*command, *options, str(path)],
-        cwd=path.parent,
-        capture_output=True,
-        text=True,
-    )
+    result = run(*command, *options, path, cwd=path.parent)
     scores, own = {}, {}
     for line in result.stdout.rpartition(" points =")[2].splitlines():
         if found := re.match(r"  ([✓✗·]) (\S+) +(\d+)/(\d+)", line):

@@ -172,6 +172,15 @@ def test_of_another_exercise_that_is_open_the_reference_is_used(readers):
     assert "not started" in front.said()
 
 
+def test_an_answer_below_its_check_is_named_when_all_has_run(readers):
+    readers.front.does("second = right; check; save; restart; run all")
+    [card] = readers.front.cell(CHECK).outputs
+    said = " ".join(card["data"]["text/plain"].split())
+    assert "Another cell defines causal, and has not run" in said
+    assert "Until then `causal` is the book's" in said
+    assert stored(readers.front.path.parent).sign == "✓"
+
+
 def test_of_another_exercise_that_is_wrong_a_refusal_says_so(readers):
     front = readers.front
     front.does("answer = half; check; answer")

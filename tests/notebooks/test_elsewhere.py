@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 
 import nbformat
@@ -11,7 +10,7 @@ import pytest
 
 from attn.data.book import root
 from tests.marks import exhaustive_but
-from tests.processes import run_python
+from tests.processes import run, run_python
 
 CONFTEST = """
 import sys
@@ -69,13 +68,8 @@ def project(tmp_path):
     environment["JUPYTER_PATH"] = str(tmp_path / "share")
 
     def tested(*options):
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", *options],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        words = (sys.executable, "-P", "-m", "pytest", *options)
+        done = run(*words, cwd=tmp_path, env=environment)
         text = re.sub(r"(?m)^plugins: .*\n", "", done.stdout + done.stderr)
         return re.sub(r"in \d+\.\d+s|0x[0-9a-f]+", "", text)
 

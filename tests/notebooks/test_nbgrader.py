@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -21,6 +20,7 @@ from attn.grading.classroom import assignment
 from attn.grading.learner import cards
 from attn.publishing import myst_to_markdown, notebooks
 from tests.notebooks.learners import answered, carded, ids, shortened
+from tests.processes import run
 
 KEY = "gqa"
 CHAPTER = CHAPTERS[KEY]
@@ -116,13 +116,8 @@ class Course:
             "PATH": f"{PREFIX / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": f"{Path.cwd()}:{PACKAGES}",
         }
-        done = subprocess.run(
-            [sys.executable, *module, *words],
-            cwd=self.folder,
-            env=os.environ | paths,
-            capture_output=True,
-            text=True,
-        )
+        command = (sys.executable, *module, *words)
+        done = run(*command, cwd=self.folder, env=os.environ | paths)
         assert done.returncode == status, done.stderr
         return done.stdout
 

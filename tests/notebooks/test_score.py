@@ -125,6 +125,8 @@ def test_saved_cards_change_neither_the_score_nor_what_is_compared(
 def test_what_is_missing_edited_or_dead_is_worth_nothing(nbval, tmp_path):
     """One run: a check is gone, all are edited, a kernel dies, no exercise.
 
+    A check that was typed anew is one.
+
     A dead kernel is noticed before the cell's time-out.
     """
     solved, expected = in_state("mask", "solved")
@@ -132,6 +134,13 @@ def test_what_is_missing_edited_or_dead_is_worth_nothing(nbval, tmp_path):
     solved.cells = [x for x in solved.cells if cells.checked_id(x) != gone]
     written(solved, tmp_path, "missing.ipynb")
     missing = {gone: ("·", 0, expected[gone][2])}
+
+    typed, _ = in_state("mask", "solved")
+    for cell in typed.cells:
+        if cells.checked_id(cell):
+            cell.metadata = {}
+    typed.cells.insert(-1, nbformat.v4.new_code_cell("%reset -f"))
+    written(typed, tmp_path, "typed.ipynb")
 
     edited, none = in_state("mask", "untouched")
     for cell in edited.cells:
@@ -153,6 +162,7 @@ def test_what_is_missing_edited_or_dead_is_worth_nothing(nbval, tmp_path):
     result, score = nbval(tmp_path, "--tb=short")
     assert score == {
         "missing": {**expected, **missing},
+        "typed": expected,
         "edited": none,
         "dead": {x: ("✗", *y[1:]) for x, y in none.items()},
     }, result.stdout

@@ -22,6 +22,7 @@ from attn.exercises import sources
 from attn.exercises.cells import exercise_id
 from attn.grading.learner import start_page
 from attn.publishing import notebooks
+from tests import processes
 
 USE = """
 import attn, torch
@@ -47,13 +48,7 @@ notebooks.execute(solved, Path.cwd())
 def run(folder, *words, **environment):
     """Run a command in an environment without this checkout."""
     clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    return subprocess.run(
-        words,
-        cwd=folder,
-        env={**clean, **environment},
-        capture_output=True,
-        text=True,
-    )
+    return processes.run(*words, cwd=folder, env={**clean, **environment})
 
 
 def test_every_pinned_version_installs_with_the_oldest_python():

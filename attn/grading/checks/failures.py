@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import torch
-
 from attn.exercises.kernel import Emulated
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import Clock, OutOfTime
@@ -16,22 +14,8 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.outcome import Forbidden, Outcome
 from attn.grading.checks.problems import failure
 from attn.grading.checks.run import run
+from attn.profiling.calls import one_thread as one_thread
 from attn.profiling.compat import language_kept_patched
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run on one thread: more cost more than they give on small tensors.
-
-    On a busy machine a softmax of ten elements takes 8 ms with two threads,
-    1 µs with one.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def run_all(
@@ -101,6 +85,9 @@ def fallback(exercise: Exercise) -> Any:
     """
 
     def refusing(function: Any) -> Any:
+        if function.__name__ == "_reference":  # a learner reads its name
+            function.__qualname__ = exercise.name
+
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if _checking.get() == exercise.id:

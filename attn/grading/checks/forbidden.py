@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attn.exercises.form import is_kernel
 from attn.exercises.kernel import function_of
@@ -73,7 +72,7 @@ def refusing(
     if memory:
         memory.sees = watch.see
     try:
-        with watch, memory or _Operators(watch):
+        with watch, memory or live.Mode(watch.see):
             yield
     finally:
         if watch.refusal and "torch._dynamo" in sys.modules:
@@ -151,25 +150,6 @@ def _called_by_the_book(frame: FrameType | None) -> bool:
         frame = frame.f_back
     file = frame.f_code.co_filename if frame else ""
     return file.startswith(_BOOK) and not file.startswith(_UNDER_TEST)
-
-
-class _Operators(TorchDispatchMode):
-    supports_higher_order_operators = True
-
-    def __init__(self, watch: _Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Spare the first check the import of PyTorch's compiler."""
-        return False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self._watch.see(func, args)
-        return func(*args, **(kwargs or {}))
 
 
 # --- what an answer is made of -----------------------------------------------

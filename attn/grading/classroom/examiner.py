@@ -13,7 +13,6 @@ from typing import Any
 from attn.exercises.given import given_names, given_text, words
 from attn.exercises.spec import Exercise, find
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.checks.failures import one_thread
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.outcome import Forbidden, Outcome
 from attn.grading.classroom.notebook_run import Graded, NotebookRun
@@ -22,6 +21,7 @@ from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.sandbox import Sandbox
 from attn.grading.sandbox.session import Answer, Died, Session
+from attn.profiling.calls import one_thread
 
 #: What takes a second to import, and the words that need it.
 _SLOW = {

@@ -14,7 +14,7 @@ from attn.exercises.mistakes import Mistake
 from attn.exercises.solution import solution
 from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.failures import one_thread, run_all, stopped
+from attn.grading.checks.failures import run_all, stopped
 from attn.grading.checks.forbidden import use_of_the_package
 from attn.grading.checks.kernels import Flaw, kernel_flaw
 from attn.grading.checks.oracle import Oracle
@@ -24,6 +24,7 @@ from attn.grading.checks.run import run
 from attn.grading.diagnosis.kinds import kind
 from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.refusal import Parts, explain, question
+from attn.profiling.calls import one_thread
 from attn.profiling.compat import language_kept_patched
 
 

@@ -116,7 +116,7 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         card = functools.partial(html, "calm", exercise, kind, said, points)
     lines = [f"{sign} {head}", *wrapped(said, "  ")]
     say("\n".join(lines), card, wrong=True)
-    if is_own:
+    if is_own and (word != FIRST or state.is_open):
         _put_reference(exercise, answer, names)
 
 

@@ -23,7 +23,7 @@ import nbformat
 from nbformat.sign import NotebookNotary
 
 from attn.exercises import kept
-from attn.exercises.cells import exercise_id
+from attn.exercises.cells import exercise_id, stub_digest
 from attn.grading.learner import cards, progress, start_page
 from attn.publishing import myst_to_markdown, notebooks
 from attn.publishing.myst_to_markdown.targets import GLOSSARY
@@ -164,8 +164,7 @@ def _task(cell: Any) -> str:
 
 def _is_work(cell: Any) -> bool:
     """Return whether a task's cell is no longer what was handed out."""
-    given = cell.metadata.get("attn", {}).get("stub")
-    source = cell.source.strip()
+    given, source = stub_digest(cell), cell.source.strip()
     return bool(given and source) and notebooks.digest(source) != given
 
 

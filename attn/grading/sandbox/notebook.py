@@ -36,7 +36,7 @@ from attn.profiling import compat
 _IDLE = str.split(
     """
     bash conda html javascript latex load_ext lprun matplotlib memit mprun
-    perl pip prun pylab ruby script sh svg sx system timeit uv
+    perl pip prun pylab reset ruby script sh svg sx system timeit uv
     """
 )
 _DEFINITIONS = (

@@ -4,11 +4,11 @@ import pytest
 
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
-from tests.grading.classroom.accidents import accidents
+from tests.grading.classroom.accidents import Accident
 from tests.grading.classroom.damage.kinds import planned
 from tests.marks import exhaustive_but
 
-ALL = accidents()
+ALL = Accident.every()
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def examiner():
 
 
 #: One in 24, and those that were right only at the second look.
-QUICK = [x for n, x in enumerate(ALL) if n % 24 == 0 or x.again]
+QUICK = [x for n, x in enumerate(ALL) if n % 24 == 0 or x.flags]
 
 
 @pytest.mark.parametrize(

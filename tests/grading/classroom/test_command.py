@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import sys
 import threading
 
@@ -18,6 +17,7 @@ from attn.grading.classroom import command, pools
 from attn.grading.sandbox import isolation
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import FIRST
+from tests.processes import run
 
 PROCESSES = pools.processes
 RIGHT = sources.solution("why-causal_average")
@@ -226,12 +226,8 @@ def test_no_file_of_the_current_folder_is_run(tmp_path, monkeypatch):
     path = os.pathsep.join([".", "", str(here), os.environ["PATH"]])
     environment = {"PATH": path, "PYTHONPATH": str(root())}
     words = [sys.executable, "-P", "-m", "attn", "grade", "."]
-    done = subprocess.run(
-        [*words, "--out", str(tmp_path / "out"), "--jobs", "1"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-    )
+    words += ["--out", str(tmp_path / "out"), "--jobs", "1"]
+    done = run(*words, env=os.environ | environment)
     assert done.returncode == 0, done.stderr
     assert not ran.exists(), ran.read_text()
     assert "ann_01" in done.stdout and "✓" in done.stdout

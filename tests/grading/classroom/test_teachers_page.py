@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,9 @@ import attn.__main__
 from attn.data.book import root
 from attn.grading.learner import workspace
 from attn.publishing import notebooks
+from tests.attn.test_workflows import TARGETS
 from tests.notebooks.learners import answered, ids, short
+from tests.processes import run
 
 BOOK = root() / "book"
 PAGE = (BOOK / "for-teachers.md").read_text("utf-8")
@@ -45,9 +46,7 @@ def test_the_options_on_the_page_are_those_of_the_command(capsys):
 
 
 def test_the_workflow_makes_a_target_and_keeps_the_folders_it_names():
-    target = re.search(r"make -C book (\S+)", RUNS)[1]
-    makefile = (root() / "Makefile").read_text("utf-8")
-    assert re.search(rf"^{re.escape(target)}:", makefile, re.M)
+    assert re.search(r"make -C book (\S+)", RUNS)[1] in TARGETS
     paths = [x["with"]["path"] for x in STEPS if "path" in x.get("with", {})]
     learners, _, kept = paths
     assert f" grade {learners.partition('/')[0]} --out {kept}" in RUNS
@@ -73,13 +72,9 @@ def test_the_files_that_teachers_copy_are_on_the_page():
 
 def terminal(folder, module, *words):
     """Run a module of Python in a terminal of 80 columns."""
-    return subprocess.run(
-        [sys.executable, "-m", module, *words],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": str(Path.cwd())},
-        capture_output=True,
-        text=True,
-    )
+    places = {"COLUMNS": "80", "PYTHONPATH": str(Path.cwd())}
+    command = (sys.executable, "-m", module, *words)
+    return run(*command, cwd=folder, env=os.environ | places)
 
 
 @pytest.mark.exhaustive

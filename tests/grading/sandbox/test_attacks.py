@@ -12,11 +12,11 @@ from attn.exercises import bindings, sources
 from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
 from tests.grading.classroom.damage.kinds import planned, solved
-from tests.grading.sandbox.attacks import Attack, attacks
+from tests.grading.sandbox.attacks import Attack
 from tests.grading.sandbox.conftest import SECRET, left_running, running
 from tests.marks import exhaustive_but
 
-ALL = attacks()
+ALL = Attack.every()
 #: In cells of their own: before the answers, between two, after the last.
 ELSEWHERE = [
     [*x.elsewhere()][n % 3]

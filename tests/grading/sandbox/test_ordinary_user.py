@@ -8,12 +8,12 @@ nested no further, bubblewrap does not work, and the grader refuses.
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.skipif(
@@ -33,10 +33,9 @@ PLACES = {
 
 def run(place, *words, umask, folder):
     own = dict.fromkeys(("HOME", "TMPDIR"), str(folder))
-    return subprocess.run(
-        [*PLACES[place], *words],
-        capture_output=True,
-        text=True,
+    return processes.run(
+        *PLACES[place],
+        *words,
         umask=umask,
         env=os.environ | own | {"PYTHONPATH": str(Path.cwd())},
         timeout=300,

@@ -1,11 +1,12 @@
 """Honest notebooks with more in them than answers, in Markdown.
 
 Each is a solved chapter in which the cells of one exercise are replaced. A
-file is one block, in which ``## exercise · title`` begins a notebook.
+file is one block, in which ``## exercise · flags · title`` begins a notebook.
 """
 
 import re
 from dataclasses import dataclass
+from inspect import getfile
 from pathlib import Path
 
 from attn.exercises import cells, sources
@@ -21,8 +22,9 @@ from torch import Tensor, nn
 from attn.grading import check
 """
 _PLAIN = {"cell_type": "code", "metadata": {}}
-_ACCIDENT = re.compile(
-    r"^## (\S+) · (again · )?([^\n]+)\n(.*?)(?=^## |^```$)",
+_NOTEBOOK = re.compile(
+    r"^## (\S+) · ((?:(?:again|waits|cheats|spoils) · )*)"
+    r"([^\n]+)\n(.*?)(?=^## |^```$)",
     re.MULTILINE | re.DOTALL,
 )
 _CELL = re.compile(r"^# %% ?(.*)\n", re.MULTILINE)
@@ -37,14 +39,25 @@ class Accident:
         exercise: whose answer it is.
         title: what is in it, in a line.
         text: of its cells; without a mark, of one, the exercise's.
-        again: whether the cells ran in another order than the notebook's.
+        flags: ``again``: the cells ran in another order than the notebook's.
     """
 
     family: str
     exercise: str
     title: str
     text: str
-    again: bool = False
+    flags: str = ""
+
+    @classmethod
+    def every(cls):
+        """Return all of the class's folder, in the order of its files."""
+        return [
+            cls(path.stem, exercise, title, text.strip("\n") + "\n", flags)
+            for path in sorted(Path(getfile(cls)).parent.glob("*.md"))
+            for exercise, flags, title, text in _NOTEBOOK.findall(
+                path.read_text("utf-8")
+            )
+        ]
 
     def notebook(self):
         """Return a solved notebook with this in it."""
@@ -78,12 +91,3 @@ class Accident:
 def filled(source, exercise):
     """Return a cell's source with the book's answer where it has its mark."""
     return source.replace("# ANSWER\n", f"{sources.solution(exercise)}\n")
-
-
-def accidents():
-    """Return all of them, in the order of the files."""
-    return [
-        Accident(path.stem, name, title, text.strip("\n") + "\n", bool(again))
-        for path in sorted(Path(__file__).parent.glob("*.md"))
-        for name, again, title, text in _ACCIDENT.findall(path.read_text())
-    ]

@@ -1,34 +1,22 @@
 """Notebooks with attacks in their cells, in Markdown.
 
-Each is a solved chapter in which the cells of one exercise are replaced.
+They are written as those with accidents are, and may have flags. ``waits``:
+only a limit on time or memory ends it; ``cheats``: the exercise's answer is
+wrong, and must earn nothing; ``spoils``: other answers of the notebook may be
+lost with it.
 """
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from attn.exercises import sources
 from tests.grading.classroom.accidents import Accident
 
-_ATTACK = re.compile(
-    r"^## (?P<exercise>\S+) · (?P<flags>(?:(?:waits|cheats|spoils) · )*)"
-    r"(?P<title>[^\n]+)\n\n```python\n(?P<text>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
-)
 _ANSWER = "# %% exercise\n# ANSWER\n"
 
 
 @dataclass(frozen=True)
 class Attack(Accident):
-    """Describe a notebook with an attack in it.
-
-    Args:
-        flags: ``waits``: only a limit on time or memory ends it; ``cheats``:
-            the exercise's answer is wrong, and must earn nothing; ``spoils``:
-            other answers of the notebook may be lost with it.
-    """
-
-    flags: str = ""
+    """Describe a notebook with an attack in it."""
 
     def elsewhere(self):
         """Yield it before the answers, between two, and after the last."""
@@ -48,12 +36,3 @@ class Attack(Accident):
 
     def __str__(self):
         return f"{self.family}: {super().__str__()}"
-
-
-def attacks():
-    """Return every attack, in the order of the files."""
-    return [
-        Attack(path.stem, **found.groupdict())
-        for path in sorted(Path(__file__).parent.glob("*.md"))
-        for found in _ATTACK.finditer(path.read_text("utf-8"))
-    ]
