@@ -75,7 +75,12 @@ def test_the_page_says_what_check_says(name, step, browser_folder):
     pairs = [*zip(wrong, said[len(right) :], strict=True)]
     accepted = [x.label for x, card in pairs if card["state"] == "right"]
     assert not accepted
-    others = [(x.label, card) for x, card in pairs if card["name"] != x.name]
+    # One that a page cannot tell from another is named with it.
+    others = [
+        (x.label, card)
+        for x, card in pairs
+        if x.name not in (card["name"] or "")
+    ]
     assert len(others) <= max(2, 0.1 * len(wrong)), others
 
 
