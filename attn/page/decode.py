@@ -16,10 +16,10 @@ from torch import Tensor
 
 from attn.exercises.case import Case
 from attn.exercises.literal import dtype_name
+from attn.exercises.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.objects import WrongParameters
-from attn.grading.checks.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.result import Foreign, NoGradient
 
 ERRORS: dict[str, Any] = {

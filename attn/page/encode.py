@@ -13,9 +13,9 @@ from torch import Tensor
 
 from attn.exercises.case import Case
 from attn.exercises.literal import dtype_name
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.objects import WrongParameters
-from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.result import Foreign
 
 SAMPLE = 16  # elements that are stored of a mistake's result

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any
 
 from attn.exercises.form import misfit
+from attn.exercises.outcome import Forbidden, Outcome
 from attn.exercises.wrapping import marked
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.outcome import Forbidden, Outcome
 from attn.grading.checks.problems import failures
 from attn.page.running import FILE, Program, learners_line, run
 from attn.page.stored import StoredOracle

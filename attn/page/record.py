@@ -32,6 +32,7 @@ from attn.exercises.case import Case
 from attn.exercises.draw import Draw
 from attn.exercises.given import words
 from attn.exercises.mistakes import Mistake
+from attn.exercises.outcome import Outcome
 from attn.exercises.place import place
 from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.checks.compare import Problem, alike, max_abs
@@ -42,7 +43,6 @@ from attn.grading.checks.inputs import (
     leaves,
 )
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.problems import failure
 from attn.grading.checks.run import run as run_engine
 from attn.grading.diagnosis.input_changes import input_changes

@@ -25,6 +25,13 @@ import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
+from attn.exercises.outcome import (
+    Forbidden,
+    Outcome,
+    SideEffect,
+    group_of,
+    refused_call,
+)
 from attn.grading.checks.clock import TIME_LIMIT, OutOfTime
 from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
 from attn.grading.checks.objects import (
@@ -32,13 +39,6 @@ from attn.grading.checks.objects import (
     effect_of,
     make,
     parameters,
-)
-from attn.grading.checks.outcome import (
-    Forbidden,
-    Outcome,
-    SideEffect,
-    group_of,
-    refused_call,
 )
 from attn.grading.checks.result import (
     copied,

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.exercises.outcome import Outcome
 from attn.exercises.signature import Signature
 from attn.grading.checks.inputs import map_tensors
-from attn.grading.checks.outcome import Outcome
 from attn.page.decode import Decoder
 
 

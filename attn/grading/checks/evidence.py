@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.compare import Problem, alike, max_abs
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.objects import WrongParameters
-from attn.grading.checks.outcome import Outcome
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Exercise

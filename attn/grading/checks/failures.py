@@ -8,10 +8,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from attn.exercises.kernel import Emulated
+from attn.exercises.outcome import Forbidden, Outcome
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.outcome import Forbidden, Outcome
 from attn.grading.checks.problems import failure
 from attn.grading.checks.run import run
 from attn.profiling.calls import one_thread as one_thread

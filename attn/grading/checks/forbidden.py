@@ -25,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 from attn.exercises.form import is_kernel
 from attn.exercises.kernel import function_of
-from attn.grading.checks.outcome import (
+from attn.exercises.outcome import (
     Forbidden,
     Refusal,
     group_of,

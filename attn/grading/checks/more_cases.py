@@ -21,11 +21,11 @@ from torch.overrides import TorchFunctionMode
 from attn.exercises.case import LONGER, Case
 from attn.exercises.changed_inputs import LENGTH, cast_inputs, longer_inputs
 from attn.exercises.conditions import typical
+from attn.exercises.outcome import Outcome
 from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import alike
 from attn.grading.checks.inputs import input_size, named_tensors
 from attn.grading.checks.objects import parameters
-from attn.grading.checks.outcome import Outcome
 
 Pair = tuple[Case, Case]
 """A case, and the same one with other elements."""

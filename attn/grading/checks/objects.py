@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from attn.exercises.case import Case
+from attn.exercises.outcome import SideEffect
 from attn.grading.checks.inputs import (
     Inputs,
     copy_tensor,
@@ -19,7 +20,6 @@ from attn.grading.checks.inputs import (
     named_tensors,
     unchanged,
 )
-from attn.grading.checks.outcome import SideEffect
 
 
 @dataclass

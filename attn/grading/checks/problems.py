@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.compare import Part, Problem, differences, max_abs
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.inputs import input_name, named_tensors
 from attn.grading.checks.objects import WrongParameters
-from attn.grading.checks.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.result import NoGradient
 
 if TYPE_CHECKING:

@@ -23,10 +23,11 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attn.exercises.case import Case
+from attn.exercises.generators import Generators
 from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Outcome, Shapes, SideEffect
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.forbidden import refusing
-from attn.grading.checks.generators import Generators
 from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
 from attn.grading.checks.objects import (
     earlier_results,
@@ -35,7 +36,6 @@ from attn.grading.checks.objects import (
     make,
     parameters,
 )
-from attn.grading.checks.outcome import Outcome, Shapes, SideEffect
 from attn.grading.checks.result import (
     copied,
     gradients,

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.outcome import Outcome
 
 if TYPE_CHECKING:
     from attn.exercises.mistakes import Mistake

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from attn.exercises.outcome import Forbidden
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.evidence import ENOUGH, Evidence, agree
 from attn.grading.checks.inputs import input_size, named_tensors
-from attn.grading.checks.outcome import Forbidden
 from attn.grading.diagnosis import errors, result_changes
 from attn.grading.diagnosis.kinds import Claim, Kind, Prediction, Words, kind
 

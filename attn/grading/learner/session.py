@@ -13,6 +13,7 @@ from attn.exercises.answers import UNFINISHED
 from attn.exercises.finding import FIRST, UNJUDGED, Found, found
 from attn.exercises.form import misfit
 from attn.exercises.literal import and_list, dtype_name
+from attn.exercises.outcome import Outcome
 from attn.exercises.place import named
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
@@ -20,7 +21,6 @@ from attn.exercises.wrapping import wrapped
 from attn.grading.checks.failures import fallback, fallback_of, one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress

@@ -24,8 +24,8 @@ from traitlets.config import Config
 from attn.exercises import triton_compat
 from attn.exercises.form import misfit
 from attn.exercises.kernel import function_of
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.outcome import Outcome
 from attn.grading.checks.run import fail, run
 from attn.grading.sandbox.missing import BOOK, Missing, MissingModule
 from attn.grading.sandbox.requests import Cell, Check, packet, receive

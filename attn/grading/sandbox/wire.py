@@ -20,9 +20,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.objects import WrongParameters
-from attn.grading.checks.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.sandbox.requests import WireError, packet
 

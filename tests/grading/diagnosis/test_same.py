@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Forbidden, SideEffect
 from attn.exercises.spec import find
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.compare import Part, Problem
 from attn.grading.checks.inputs import Once
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.outcome import Forbidden, SideEffect
 from attn.grading.checks.result import NoGradient
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.kinds import lines

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.objects import WrongParameters
-from attn.grading.checks.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.sandbox import requests, wire
 

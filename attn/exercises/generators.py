@@ -10,7 +10,7 @@ import numpy.random as numpys
 import torch
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 
-from attn.grading.checks.outcome import Library
+from attn.exercises.outcome import Library
 
 _SEED = 271_828_182_845  # none that an answer would set
 #: NumPy's, while an answer runs. To read a generator's state takes longer than
