@@ -19,6 +19,7 @@ from attn.backends.mask_formats import MaskSpec, convert, unsupported
 from attn.backends.registry import TRACING
 from attn.functional.inputs import AttentionInputs
 from attn.profiling import compat
+from attn.tracing import in_graph
 
 __all__ = ["deprioritized", "run", "supports_lse", "unsupported_reasons"]
 
@@ -107,11 +108,11 @@ def run(
     }
     with warnings.catch_warnings(action="ignore"):
         if not return_lse and inputs.sinks is None:
-            return inputs.from_4d(_compiled()(*tensors, **options))
+            return inputs.from_4d(_attend(*tensors, **options))
         from torch.nn.attention.flex_attention import AuxRequest
 
         options["return_aux"] = AuxRequest(lse=True)
-        out, aux = _compiled()(*tensors, **options)
+        out, aux = _attend(*tensors, **options)
     lse = aux.lse
     if inputs.sinks is not None:
         share = torch.sigmoid(lse - inputs.sinks.view(1, -1, 1))[..., None]
@@ -139,6 +140,13 @@ def block_mask(inputs: AttentionInputs) -> Any:
 def supports_lse(inputs: AttentionInputs) -> bool:
     """Return whether FlexAttention computes an lse on this device."""
     return inputs.query.device.type == "cuda"
+
+
+def _attend(*tensors: Tensor, **options: Any) -> Any:
+    if in_graph():
+        return _compiled()(*tensors, **options)
+    with compat.float_constants():  # a softcap
+        return _compiled()(*tensors, **options)
 
 
 @functools.cache

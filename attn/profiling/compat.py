@@ -262,3 +262,14 @@ def allow_second_backward() -> None:
     import torch._functorch.config
 
     torch._functorch.config.donated_buffer = False
+
+
+def float_constants() -> contextlib.AbstractContextManager[Any]:
+    """Let PyTorch's compiler take each float of a closure for a constant.
+
+    By default it makes a variable of one that changes, which FlexAttention of
+    PyTorch 2.13 cannot read: ``LoweringException: … unbacked_bindings``.
+    """
+    import torch._dynamo.config
+
+    return torch._dynamo.config.patch(specialize_float=True)

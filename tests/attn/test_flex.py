@@ -53,6 +53,17 @@ def test_it_gives_what_the_reference_gives():
     assert_exact(out, exact, honest)
 
 
+@pytest.mark.exhaustive
+@torch.no_grad()
+def test_each_softcap_is_a_kernel():
+    """PyTorch's own, compiled by itself, raises at the second."""
+    for softcap in (2.0, 3.0, 5.0):
+        said = {"softcap": softcap, "enable_gqa": True}
+        out = api.attention(Q, K, V, impl="flex", **said)
+        right = attn.scaled_dot_product_attention(Q, K, V, **said)
+        assert torch.allclose(out, right, atol=1e-5)
+
+
 @torch.no_grad()
 def test_warming_up_compiles_and_compares(fresh):
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}

@@ -286,7 +286,7 @@ def test_the_output_projection_starts_as_small_as_every_other():
     (
         ({"kv_lora_rank": 0}, ValueError, "kv_lora_rank must be an int"),
         ({"q_lora_rank": 1.5}, TypeError, "q_lora_rank must be an int"),
-        ({"rope": attn.Rope(8)}, ValueError, "rope must have the head_dim"),
+        ({"rope": attn.Rope(8)}, ValueError, "rope must have the queries"),
         ({"absorb": "always"}, ValueError, "absorb must be True, False or"),
         ({"gate": "value"}, ValueError, "gate must be one of"),
         ({"dropout": 2.0}, ValueError, "dropout must be 0 to 1"),
