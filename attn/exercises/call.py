@@ -8,15 +8,16 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from attn.exercises import sources
 from attn.exercises.case import Case
 from attn.exercises.literal import KEPT, assigned, brief, cut, literal
-from attn.exercises.spec import Exercise
 from attn.exercises.wrapping import WIDTH
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Exercise
 
 _COLUMNS = 72  # of a line of a cell
 
@@ -149,6 +150,8 @@ class _Recorder:
 
 def _launch(exercise: Exercise, case: Case) -> Call:
     """Return the launch of a kernel, as the task's caller makes it."""
+    from attn.exercises import sources
+
     assert exercise.launch
     try:
         exercise.launch(_Recorder(), *case.args, **case.kwargs)

@@ -11,6 +11,9 @@ from torch import Tensor
 IN_DTYPE = "the same inputs are in"
 """The beginning of a condition that differs in the dtype alone."""
 
+LONGER = "it is called again, with a longer input"
+"""The condition of a case after a shorter one."""
+
 
 @dataclass(frozen=True)
 class Case:

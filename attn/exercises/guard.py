@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attn.exercises.out_of_bounds import OutOfBounds
 from attn.profiling import compat
 
 NEAR = 4096  # elements; what is further away is near no tensor
@@ -36,22 +37,6 @@ _LIBRARIES = (
         if (spec := find_spec(name)) and spec.origin
     ),
 )
-
-
-class OutOfBounds(IndexError):
-    """A kernel reads or writes outside its tensors.
-
-    Args:
-        message: which element, of which tensor.
-        output: what else tells one such kernel from another.
-        where: the kernel's line.
-    """
-
-    def __init__(
-        self, message: str, output: Any = None, where: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.output, self.where = output, where
 
 
 @dataclass

@@ -8,7 +8,6 @@ verdict is the same everywhere.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.exercises.guard import OutOfBounds, watched
+from attn.exercises.guard import watched
 from attn.exercises.kernel_errors import explained
+from attn.exercises.out_of_bounds import OutOfBounds
 from attn.profiling import compat
 
 FENCE = 4096  # before and after a tensor: heads too far end here, as NaN
@@ -40,27 +40,6 @@ class Emulated:
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return partial(self.function, grid)
-
-
-def is_kernel(answer: Any) -> bool:
-    """Return whether an answer was made by ``triton.jit``."""
-    return hasattr(answer, "fn") and hasattr(answer, "__getitem__")
-
-
-def form_of(answer: Any) -> str:
-    """Return what an answer is: a class, a kernel, a function, or none."""
-    if inspect.isclass(answer):
-        return "class"
-    if is_kernel(answer):
-        return "kernel"
-    return "function" if callable(answer) else "another thing"
-
-
-def misfit(name: str, form: str, answer: Any) -> str:
-    """Return what an answer needs to be; nothing if it has that form."""
-    hint = ": write @triton.jit above its def" if form == "kernel" else ""
-    is_right = form_of(answer) == form
-    return "" if is_right else f"{name} needs to be a {form}{hint}"
 
 
 def function_of(kernel: Any) -> Any:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from attn.exercises.edits import EditError
+from attn.exercises.wrapping import marked
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,19 +29,6 @@ _PARTS = re.compile(
     r"# Mistakes\n(.*)\n# Right answers\n(.*)",
     re.S,
 )
-CODE = re.compile(
-    r"""(?<![\w.&#'’`])(?!(?:e\.g|i\.e)\b)(?:
-        [A-Za-z_][\w.]*\((?!s\))(?:[^()`\n]|\([^()`\n]*\))*\)  # exp(a - m)
-      | \w+(?:\.[A-Za-z_]\w*)+(?<!\d)(?<!\.com)  # x.shape
-      | [A-Za-z]\w*_\w*
-      | [A-Za-z]\w*=[-.'"\w]*\w
-      | (?<!\w\()[b-zB-HJ-Z](?![-.]?\w|['’+#])
-      | (?:amax|amin|argmax|cumsum|dim|dtype|einsum|exp|keepdim|logsumexp
-        |sqrt|tanh|tril|triu|unsqueeze)\b
-    )""",
-    re.X,
-)
-"""Code in a sentence, which needs no marks: calls, and names of variables."""
 _MARKED = re.compile(
     r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?P=ticks)"
     r"|(?<![\w*])\*(?P<em>\w|\w[^*`]*\w)\*(?![\w*])"
@@ -138,13 +126,6 @@ def _code_and_text(piece: str) -> tuple[str, str]:
     code = [line[4:] for line in lines if line.startswith("    ")]
     text = " ".join(x for x in lines if not x.startswith("    "))
     return "\n".join(code), " ".join(text.split())
-
-
-def marked(text: str) -> str:
-    """Put the marks of Markdown around the code in a sentence."""
-    parts = re.split(r"(`[^`]*`)", text)
-    parts[::2] = [CODE.sub(r"`\g<0>`", x) for x in parts[::2]]
-    return "".join(parts)
 
 
 def as_html(text: str) -> str:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from attn.exercises import sources
-
 Shape = tuple[str, ...]
+
+Documented = tuple[dict[str, list[Shape]], str, list[str]]
+"""Shapes of arguments, the text about the result, which are results."""
 
 _TOKEN = r"(?:\.\.\.|\d+|[A-Z]\w{0,2}|rows|columns|n_rep|S_i)"
 _SIZE = rf"{_TOKEN}(?: [*/+] {_TOKEN})*"
@@ -26,12 +27,12 @@ _USUAL = {
 
 
 @cache
-def documented(
-    exercise_id: str,
-) -> tuple[dict[str, list[Shape]], str, list[str]]:
+def documented(exercise_id: str) -> Documented:
     """Return the shapes of the arguments, the text about the result, and
     which arguments of a kernel are its results.
     """
+    from attn.exercises import sources
+
     _, name = sources.split_id(exercise_id)
     texts_by_name = sources.docstrings(exercise_id)
     methods = ("__init__", "forward")

@@ -7,27 +7,26 @@ code on a case in another process and compare the result here.
 from __future__ import annotations
 
 import importlib
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import takewhile
 from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import CHAPTERS, place, shapes, sources
 from attn.exercises.case import Case
 from attn.exercises.conditions import Condition
 from attn.exercises.draw import Draw
 from attn.exercises.edits import Variant
-from attn.exercises.kernel import form_of
+from attn.exercises.form import form_of
 from attn.exercises.markdown import Entry
 from attn.exercises.mistakes import Mistake
+from attn.exercises.signature import Signature
 
 Kind = TypeVar("Kind", bound=Variant)
 
@@ -45,7 +44,7 @@ class Property:
 
 
 @dataclass(frozen=True)
-class Exercise:
+class Exercise(Signature):
     """One function or class that the learner writes.
 
     Args:
@@ -104,6 +103,20 @@ class Exercise:
         return self.launch or self.use
 
     @property
+    def called(self) -> Any:
+        """The function or the class, or what uses an answer on inputs."""
+        return self.caller or self.reference
+
+    @property
+    def documented(self) -> shapes.Documented:
+        """The shapes that the task gives, as ``shapes.documented`` reads."""
+        return shapes.documented(self.id)
+
+    def undefined(self, error: str) -> dict[str, str] | None:
+        """Return the name that a NameError lacks, if the chapter has it."""
+        return place.undefined(self.id, error)
+
+    @property
     def name(self) -> str:
         """The name that the learner defines."""
         return self.id.partition("-")[2]
@@ -149,50 +162,6 @@ class Exercise:
             for label, code in x.labelled():
                 place = f"{file}.md: {label}"
                 yield kind(x.name, code, place, right, self.namespace, x.why)
-
-    @cached_property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of the call: of a class, of its ``forward``."""
-        target: Any = self.caller or self.reference
-        is_class = inspect.isclass(target)
-        if is_class:
-            target = target.forward
-        return inspect.signature(target).parameters
-
-    def input_names(self, case: Case) -> list[str]:
-        """Return the names of ``case.args``, as the task writes them."""
-        names: list[str] = []
-        for name, parameter in self.parameters.items():
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                rest = len(case.args) - len(names)
-                names += [f"{name}[{i}]" for i in range(rest)]
-            elif name not in ("self", "kernel", "answer"):
-                names.append(name)
-        return names[: len(case.args)]
-
-    def inputs(self, case: Case) -> dict[str, Any]:
-        """Return a case's inputs by the names that the task gives."""
-        names = self.input_names(case)
-        return {**dict(zip(names, case.args, strict=True)), **case.kwargs}
-
-    def with_inputs(self, case: Case, inputs: Mapping[str, Any]) -> Case:
-        """Return a case with these inputs, all by name, in place of its own.
-
-        A positional one that is left out, and all after it, are given by name.
-        """
-        names = self.input_names(case)
-        positional = list(takewhile(inputs.__contains__, names))
-        args = tuple(inputs[name] for name in positional)
-        rest = {n: x for n, x in inputs.items() if n not in positional}
-        return replace(case, args=args, kwargs=rest)
-
-    @cached_property
-    def defaults(self) -> dict[str, Any]:
-        """The arguments that may be left out, and what they are then."""
-        parameters = self.parameters.values()
-        return {
-            x.name: x.default for x in parameters if x.default is not x.empty
-        }
 
     def generate(self, seed: int) -> list[Case]:
         """Draw the cases of one seed, and derive those of ``also``."""

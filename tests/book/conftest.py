@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from book.page import build as answers
 from book.speed import served
+from tests.book.answering import Page
 from tests.conftest import headless
 from tests.processes import run
 
@@ -37,6 +39,7 @@ def book():
     if not (BOOK / "index.html").exists():
         status, output = build(ROOT, ROOT)
         assert status == 0, output[-4000:]
+        answers.main(BOOK)
     return BOOK
 
 
@@ -117,3 +120,9 @@ def without_javascript(browser, address):
 @pytest.fixture
 def visit(browser, address):
     return lambda page, **how: Visit(browser, address, page, **how)
+
+
+@pytest.fixture
+def answering(browser, address):
+    """Open an exercise on its page."""
+    return lambda **how: Page(browser, address, **how)

@@ -8,9 +8,10 @@ import torch
 pytest.importorskip("triton")
 
 from attn.exercises import sources
-from attn.exercises.guard import OutOfBounds, watched
+from attn.exercises.guard import watched
 from attn.exercises.kernel import result
 from attn.exercises.kernel_errors import LESSONS
+from attn.exercises.out_of_bounds import OutOfBounds
 from attn.exercises.spec import chapter, find
 from attn.grading.diagnosis.judge import judge
 from tests.exercises.oracles import oracle

@@ -16,8 +16,9 @@ from attn.exercises import CHAPTERS, sources
 from attn.exercises.kernel import Emulated
 from attn.exercises.solution import solution
 from attn.exercises.spec import every_exercise
-from attn.grading.checks.failures import failures, run_all
+from attn.grading.checks.failures import run_all
 from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.problems import failures
 from attn.grading.diagnosis.judge import (
     exposures,
     judge,

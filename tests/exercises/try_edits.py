@@ -26,11 +26,13 @@ from torch.utils._pytree import tree_map_only
 
 from attn.exercises.case import Case
 from attn.exercises.conditions import gradients, typical, views
+from attn.exercises.outcome import Outcome
 from attn.exercises.shapes import documented, named_axes
 from attn.exercises.spec import Exercise, every_exercise, find
-from attn.grading.checks.failures import failures, run_all
+from attn.grading.checks.failures import run_all
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.problems import failures
+from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import solution
 from attn.grading.diagnosis.refusal import question
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.literal import describe, dtype_name, first_few
-from attn.grading.checks.effects import SideEffect
+from attn.exercises.outcome import SideEffect
 from attn.grading.checks.show import distinct_texts, first_difference
 
 

@@ -6,18 +6,20 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
-from attn.exercises.spec import Exercise
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.compare import Problem, alike, max_abs
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.objects import WrongParameters
-from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome, run
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Exercise
+    from attn.grading.checks.oracle import Oracle
 
 ENOUGH = 4  # elements: as much as that is no chance
 _TRIALS = 400  # of a search: 0.2 s
@@ -62,6 +64,13 @@ class Failure:
         return values if len(values) == len(self.problems) else []
 
 
+def _run(answer: Any, case: Case, **options: Any) -> Outcome:
+    """Run as ``run`` does, which a page does without."""
+    from attn.grading.checks.run import run
+
+    return run(answer, case, **options)
+
+
 @dataclass
 class Evidence:
     """The cases that ran, the right outcomes, and the answer's.
@@ -78,7 +87,7 @@ class Evidence:
     outcomes: list[Outcome]
     failures: list[Failure]
     answer: Any = None
-    runner: Callable[..., Outcome] = run
+    runner: Callable[..., Outcome] = _run
 
     @property
     def exercise(self) -> Exercise:
@@ -160,7 +169,7 @@ class Evidence:
         """Run the reference on a case with some of its fields replaced."""
         fields |= {"max_live": None, "grad": False, "once": (), "before": ()}
         case, launch = replace(self.case(i), **fields), self.exercise.caller
-        return run(self.exercise.reference, case, launch=launch)
+        return _run(self.exercise.reference, case, launch=launch)
 
 
 def _count_finite(problem: Problem) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dis
 import inspect
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -18,38 +17,25 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attn.exercises.kernel import function_of, is_kernel
+from attn.exercises.form import is_kernel
+from attn.exercises.kernel import function_of
+from attn.exercises.outcome import (
+    Forbidden,
+    Refusal,
+    group_of,
+    refused_call,
+)
 from attn.profiling import LiveMemory
 from attn.profiling import live_memory as live
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Exercise
-
-_ATTENTION = (
-    "scaled_dot_product|flash_attention|efficient_attention|cudnn_attention|"
-    "flex_attention|multi_head_attention"
-)
-_NORMS = "layer_norm|rms_norm|group_norm|batch_norm|instance_norm"
-
-GROUPS = {
-    "softmax": f"softmax|softmin|{_ATTENTION}",
-    # Only PyTorch's attention calls _safe_softmax.
-    "scaled_dot_product_attention": f"{_ATTENTION}|safe_softmax",
-    "MultiheadAttention": "multi_head_attention",
-    # What int(), float(), an index or an if reads of a tensor; and what has
-    # a shape that depends on the elements.
-    "item": "local_scalar_dense|tolist|nonzero|masked_select|unique|bincount|"
-    "to_sparse|^(equal|numpy|__array__)$",
-    "layer_norm": _NORMS,
-    "rms_norm": _NORMS,
-}
-"""Patterns in the names of all functions and operators that do the same."""
 
 #: Given a tensor, they read where to split from it, and no operator shows it.
 _SPLITS = (torch.tensor_split, Tensor.tensor_split)
@@ -57,24 +43,11 @@ _SPLITS = (torch.tensor_split, Tensor.tensor_split)
 #: Where memory is measured, they hold a tensor's elements beside tensors.
 _COPIES = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
-Refusal = Literal["forbidden", "read_as_number"]
-
 _TORCH = str(Path(torch.__file__).parent)
 _BOOK = str(Path(__file__).parents[2])
 _UNDER_TEST = str(Path(__file__).parents[2] / "exercises")
 
-
-class Forbidden(Exception):
-    """The answer called a function that the task is to write by hand.
-
-    Args:
-        message: what it called.
-        kind: of mistake, a key of ``diagnosis/kinds.md``.
-    """
-
-    def __init__(self, message: str, kind: Refusal = "forbidden") -> None:
-        super().__init__(message)
-        self.kind = kind
+_group_of = lru_cache(maxsize=4096)(group_of)
 
 
 @contextmanager
@@ -154,25 +127,11 @@ class _Watch(TorchFunctionMode):
         if group == "item":
             says = "it reads a tensor's element: int(), item(), a slice, an if"
             self._refuse(says, "read_as_number")
-        called = name.strip("_").removeprefix("special_")
-        self._refuse(
-            f"it calls PyTorch's {called}; the task is to write "
-            f"{'it' if called == group else group} by hand"
-        )
+        self._refuse(refused_call(name, group))
 
     def _refuse(self, message: str, kind: Refusal = "forbidden") -> NoReturn:
         self.refusal = Forbidden(message, kind)
         raise self.refusal
-
-
-@lru_cache(maxsize=4096)
-def _group_of(function: str, names: tuple[str, ...]) -> str | None:
-    """Return which of the forbidden names a function falls under."""
-    for name in names:
-        same = re.search(GROUPS.get(name, "(?!)"), function)  # or nothing
-        if same or function.strip("_") == name:
-            return name
-    return None
 
 
 def _reads_elements(function: Any, args: tuple[Any, ...]) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
 from attn.exercises.case import Case
-from attn.profiling import LiveMemory
+
+if TYPE_CHECKING:
+    from attn.profiling import LiveMemory
 
 
 class Inputs:
@@ -58,7 +59,7 @@ class Inputs:
                 x.requires_grad_(wanted and x.is_floating_point())
 
     def _read(self) -> dict[str, Any]:
-        return dict(_leaves({"args": self.args, "kwargs": self.kwargs}))
+        return dict(leaves({"args": self.args, "kwargs": self.kwargs}))
 
     def changed(self) -> list[str]:
         """Return the names of the inputs that were changed in place.
@@ -171,21 +172,28 @@ def copy_tensor(x: Tensor) -> Tensor:
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     """Apply ``function`` to every tensor of nested tuples, lists, dicts."""
-    return tree_map_only(Tensor, function, tree)
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if isinstance(tree, tuple | list):
+        return type(tree)([map_tensors(function, x) for x in tree])
+    if isinstance(tree, dict):
+        return {k: map_tensors(function, x) for k, x in tree.items()}
+    return tree
 
 
 def named_tensors(tree: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield every tensor of nested tuples, lists and dicts by its path."""
-    return ((p, x) for p, x in _leaves(tree) if isinstance(x, Tensor))
+    return ((p, x) for p, x in leaves(tree) if isinstance(x, Tensor))
 
 
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what nested tuples, lists and dicts hold, by its path."""
     if isinstance(tree, tuple | list):
         for i, x in enumerate(tree):
-            yield from _leaves(x, f"{path}.{i}".strip("."))
+            yield from leaves(x, f"{path}.{i}".strip("."))
     elif isinstance(tree, Mapping):
         for k, x in tree.items():
-            yield from _leaves(x, f"{path}.{k}".strip("."))
+            yield from leaves(x, f"{path}.{k}".strip("."))
     else:
         yield path, tree
 

@@ -21,14 +21,16 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from attn.exercises.case import Case
-from attn.exercises.kernel import function_of, is_kernel
+from attn.exercises.form import is_kernel
+from attn.exercises.kernel import function_of
 from attn.exercises.launches import Recorded
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.clock import Clock
-from attn.grading.checks.failures import checked, error_text
+from attn.grading.checks.failures import checked
 from attn.grading.checks.forbidden import names_read
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome
+from attn.grading.checks.problems import error_text
 from attn.kernels.report import read_by_compiler
 
 LIMIT = 10.0  # seconds of the front end; on a quiet machine it takes 0.4

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attn.exercises.case import Case
+from attn.exercises.case import LONGER, Case
 from attn.exercises.changed_inputs import LENGTH, cast_inputs, longer_inputs
 from attn.exercises.conditions import typical
+from attn.exercises.outcome import Outcome
 from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import alike
 from attn.grading.checks.inputs import input_size, named_tensors
 from attn.grading.checks.objects import parameters
-from attn.grading.checks.run import Outcome
 
 Pair = tuple[Case, Case]
 """A case, and the same one with other elements."""
@@ -34,7 +34,6 @@ MOST_KINDS = 6  # of inputs, for a class; a function keeps little: 2
 MOST_ARGUMENTS = 3  # that change alone
 TRIES = 6  # for one argument, until the result changes with it
 OPERATIONS = 1000  # of a derived case: a loop over many tokens takes more
-LONGER = "it is called again, with a longer input"
 #: Inputs that are results of others, in the book's words: with one of those
 #: changed alone, or all of them longer, right answers differ.
 _RESULTS = {"out", "lse", "delta"}

@@ -1,9 +1,10 @@
-"""Make the objects that a case calls, and prepare each for a call."""
+"""Make the objects that a case calls, prepare them, and see what changes."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -11,7 +12,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from attn.exercises.case import Case
-from attn.grading.checks.inputs import copy_tensor, map_tensors
+from attn.exercises.outcome import SideEffect
+from attn.grading.checks.inputs import (
+    Inputs,
+    copy_tensor,
+    map_tensors,
+    named_tensors,
+    unchanged,
+)
 
 
 @dataclass
@@ -156,3 +164,61 @@ def held_memory(root: nn.Module) -> dict[int, int]:
         elif not isinstance(x, type | ModuleType | FunctionType):
             found += gc.get_referents(x)
     return sizes
+
+
+def earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
+    """Make the earlier calls, and return their results.
+
+    The other object, if some are of one, is made when it is first called:
+    the case's own is ready by then. A call that may raise gives no result:
+    one of an answer that ignores what has changed is the case's own.
+    """
+    results: list[Any] = []
+    other = None
+    for earlier in case.before:
+        if earlier.another and other is None:
+            own.prepare(case)
+            other = make(answer, earlier)
+        called = other if earlier.another and other else own
+        called.prepare(earlier)
+        x = Inputs(earlier)
+        kept = [] if earlier.may_raise else results
+        with suppress(Exception) if earlier.may_raise else nullcontext():
+            kept.append(called.call(*x.args, **x.kwargs))
+    return results
+
+
+def effect_of(
+    module: Any,
+    output: Any,
+    case: Case,
+    weights: dict[str, Tensor],
+    places: dict[int, int],
+) -> SideEffect | None:
+    """Find what a call changed in its own module, copied, or keeps.
+
+    Args:
+        module: what was called; a function has nothing to change.
+        output: its result.
+        case: the case.
+        weights: copies of the module's parameters before the call.
+        places: the memory that it held before the call.
+    """
+    if case.init is not None:
+        for name, x in parameters(module).items():
+            if name in weights and not unchanged(x.detach(), weights[name]):
+                return SideEffect("changed parameter", (name,))
+        if any(x.training != case.train for x in module.modules()):
+            return SideEffect("eval mode" if case.train else "training mode")
+    if case.one_tensor is not None:  # and not two of equal elements
+        entries = dict(named_tensors(output))
+        pair = [entries[name] for name in case.one_tensor if name in entries]
+        if len({x.untyped_storage().data_ptr() for x in pair}) > 1:
+            return SideEffect("copy", case.one_tensor)
+    if case.max_kept is not None:
+        memory = held_memory(module)
+        if (kept := sum(memory.values())) > case.max_kept:
+            return SideEffect("kept memory", peak=kept, limit=case.max_kept)
+        if moved := [n for place, n in memory.items() if place not in places]:
+            return SideEffect("moved memory", peak=max(moved))
+    return None

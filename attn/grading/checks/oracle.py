@@ -10,12 +10,13 @@ from typing import Any
 from attn.exercises.case import Case
 from attn.exercises.changed_inputs import in_float64
 from attn.exercises.mistakes import Mistake
+from attn.exercises.outcome import Outcome
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import TIME_LIMIT, Clock
 from attn.grading.checks.compare import max_abs
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.more_cases import MoreCases
-from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.run import run
 
 
 class Oracle:

@@ -12,8 +12,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,19 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attn.exercises.case import Case
-from attn.exercises.guard import OutOfBounds
+from attn.exercises.generators import Generators
+from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Outcome, Shapes, SideEffect
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.effects import (
-    Generators,
-    Library,
-    SideEffect,
-    effect_of,
-)
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
-from attn.grading.checks.objects import Callee, held_memory, make, parameters
+from attn.grading.checks.objects import (
+    earlier_results,
+    effect_of,
+    held_memory,
+    make,
+    parameters,
+)
 from attn.grading.checks.result import (
     copied,
     gradients,
@@ -44,24 +45,8 @@ from attn.grading.checks.result import (
 )
 from attn.profiling import LiveMemory, compat
 
-Shapes = dict[str, tuple[int, ...]]
 #: Where Python and installed packages are: no line there is a learner's.
 _PYTHON = [*map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))]
-
-
-@dataclass
-class Outcome:
-    """The result or the error of a call, and its side effects."""
-
-    output: Any = None
-    grads: dict[str, Tensor] = field(default_factory=dict)
-    error: BaseException | None = None
-    where: str = ""  # the learner's line that raised
-    shapes_seen: Shapes = field(default_factory=dict)  # of its tensors
-    side_effect: SideEffect | None = None
-    random_used: frozenset[Library] = frozenset()  # by their generators
-    repeats: bool = False  # it is the result of an earlier call
-    printed: str = ""
 
 
 def run(
@@ -153,28 +138,6 @@ def fail(outcome: Outcome, error: BaseException) -> Outcome:
     if type(error) is OutOfBounds:
         outcome.output = error.output
     return outcome
-
-
-def earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
-    """Make the earlier calls, and return their results.
-
-    The other object, if some are of one, is made when it is first called:
-    the case's own is ready by then. A call that may raise gives no result:
-    one of an answer that ignores what has changed is the case's own.
-    """
-    results: list[Any] = []
-    other = None
-    for earlier in case.before:
-        if earlier.another and other is None:
-            own.prepare(case)
-            other = make(answer, earlier)
-        called = other if earlier.another and other else own
-        called.prepare(earlier)
-        x = Inputs(earlier)
-        kept = [] if earlier.may_raise else results
-        with suppress(Exception) if earlier.may_raise else nullcontext():
-            kept.append(called.call(*x.args, **x.kwargs))
-    return results
 
 
 class _FilledMemory(TorchFunctionMode):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -158,6 +157,8 @@ def beside(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
 
     Of tensors with more axes, it is the first matrix that has a difference.
     """
+    import numpy as np
+
     lead = wrong.nonzero()[0].tolist()[:-2]
     place = f", at {lead}" if lead else ""
     left, right = (

@@ -11,11 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from attn.exercises.given import given_names, given_text, words
+from attn.exercises.outcome import Forbidden, Outcome
 from attn.exercises.spec import Exercise, find
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome
 from attn.grading.classroom.notebook_run import Graded, NotebookRun
 from attn.grading.classroom.plan import Plan
 from attn.grading.classroom.result import Mark, Status

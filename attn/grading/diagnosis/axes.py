@@ -10,21 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from attn.exercises.shapes import (
     SHAPE,
     Shape,
-    documented,
     named_axes,
     with_axes,
 )
-from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import Part
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.inputs import named_tensors
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Exercise
 
 _WORDS = {"B": "sequence", "N": "row", "rows": "row", "H": "head"}
 _WORDS |= {"Hkv": "key head", "L": "query", "S": "key", "S_i": "key"}
@@ -37,7 +38,7 @@ class Axes:
     """The axes of an exercise's arguments and results, read from its task."""
 
     def __init__(self, exercise: Exercise) -> None:
-        found = documented(exercise.id)
+        found = exercise.documented
         self._arguments, self._result, self._results = found
         shapes = [*self._arguments.values(), self._result]
         text = " ".join(map(str, shapes))

@@ -6,11 +6,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from attn.exercises.place import undefined
+from attn.exercises.case import LONGER
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.inputs import Once, named_tensors
-from attn.grading.checks.more_cases import LONGER
 from attn.grading.checks.result import NoGradient
 from attn.grading.diagnosis.axes import count_axes
 from attn.grading.diagnosis.kinds import Test, Words
@@ -199,7 +198,7 @@ KINDS: dict[str, Test] = {
     "kept": kept,
     "memory": lambda e, f: f.effect == "memory",
     "kept_memory": lambda e, f: f.effect == "kept memory",
-    "not_run": lambda e, f: undefined(e.exercise.id, _error(f, NameError)),
+    "not_run": lambda e, f: e.exercise.undefined(_error(f, NameError)),
     "nothing_returned": nothing_returned,
     "never_written": never_written,
     "once": lambda e, f: f"not {Once.__name__}" in _error(f, TypeError),

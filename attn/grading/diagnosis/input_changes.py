@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Claim, kind
 

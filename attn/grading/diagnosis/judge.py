@@ -11,14 +11,16 @@ from typing import Any
 from attn.exercises.answers import UNFINISHED
 from attn.exercises.kill_rate import kill_rate, names_of
 from attn.exercises.mistakes import Mistake
+from attn.exercises.outcome import Outcome
 from attn.exercises.solution import solution
 from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.failures import failures, run_all, stopped
+from attn.grading.checks.failures import run_all, stopped
 from attn.grading.checks.forbidden import use_of_the_package
 from attn.grading.checks.kernels import Flaw, kernel_flaw
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.problems import failures
+from attn.grading.checks.run import run
 from attn.grading.diagnosis.kinds import kind
 from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.refusal import Parts, explain, question

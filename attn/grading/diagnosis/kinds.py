@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from attn.exercises.mistakes import Mistake
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.run import Outcome
+
+if TYPE_CHECKING:
+    from attn.exercises.mistakes import Mistake
 
 Words = dict[str, str]
 

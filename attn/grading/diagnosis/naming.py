@@ -8,20 +8,21 @@ wrong condition only is no name: the answer behaves like it there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from attn.exercises.mistakes import Mistake
+from attn.exercises.outcome import Forbidden
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.evidence import ENOUGH, Evidence, agree
-from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import input_size, named_tensors
-from attn.grading.diagnosis import errors, mutants, result_changes
-from attn.grading.diagnosis.input_changes import input_changes
+from attn.grading.diagnosis import errors, result_changes
 from attn.grading.diagnosis.kinds import Claim, Kind, Prediction, Words, kind
+
+if TYPE_CHECKING:
+    from attn.exercises.mistakes import Mistake
 
 MOST_NAMES = 3  # for one answer
 KINDS = {**errors.KINDS, **result_changes.KINDS}
@@ -29,8 +30,10 @@ KINDS = {**errors.KINDS, **result_changes.KINDS}
 # Kinds whose words may differ from case to case, and are named together.
 _JOINED = ("no_such_dtype", "no_gradient", "wrong_dtype")
 
-Name = Kind | Mistake
+Name: TypeAlias = "Kind | Mistake"
 _Alike = Literal["exactly", "in memory", "in numbers"]
+Source: TypeAlias = "Callable[[Evidence], Sequence[Name]]"
+"""Returns the names of an answer, as far as it can tell."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,15 @@ class Diagnosis:
         return start, " — or: ".join(x.name for x in self.names)
 
 
-def diagnose(evidence: Evidence) -> Diagnosis:
+def diagnose(evidence: Evidence, predicted: Source | None = None) -> Diagnosis:
     """Return the names that explain all that was observed.
 
     A result that no operation can look into has no name.
+
+    Args:
+        evidence: what was observed.
+        predicted: returns the names of what is on no list; by default, of
+            what the reference and the solution can be made to give.
     """
     error = evidence.failures[0].outcome.error
     if isinstance(error, Forbidden):
@@ -70,7 +78,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     if isinstance(error, OutOfTime | NotImplementedError):
         return Diagnosis()
     with suppress(RuntimeError, TypeError, ValueError, IndexError):
-        for source in (_listed, _recognised, _predicted):
+        for source in (_listed, _recognised, predicted or _predicted):
             if names := source(evidence):
                 return Diagnosis(tuple(names))
         names = _in_first_condition(evidence)
@@ -104,15 +112,18 @@ def _predicted(evidence: Evidence) -> Sequence[Name]:
     Else the kinds of change of the solution that explain every case: one; two
     that cannot be told apart; none if there are more.
     """
-    names = [*islice(_true(evidence, input_changes(evidence)), 1)]
-    names = names or [*_true(evidence, mutants.claims(evidence))]
+    from attn.grading.diagnosis import mutants
+    from attn.grading.diagnosis.input_changes import input_changes
+
+    names = [*islice(true(evidence, input_changes(evidence)), 1)]
+    names = names or [*true(evidence, mutants.claims(evidence))]
     if kind("bound_left_out") in names:
         # What makes the other side small says less.
         names = [kind("bound_left_out")]
     return names if len(names) <= 2 else ()
 
 
-def _true(evidence: Evidence, claims: Iterable[Claim]) -> Iterator[Name]:
+def true(evidence: Evidence, claims: Iterable[Claim]) -> Iterator[Name]:
     """Yield the names of claims that agree with every case, each once.
 
     They are tried within a number of trials, and only where there is enough

@@ -13,11 +13,12 @@ from attn.exercises.spec import Exercise, find
 from attn.exercises.wrapping import WIDTH, wrapped
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.failures import failure, fallback_of, one_thread
+from attn.grading.checks.failures import fallback_of, one_thread
 from attn.grading.checks.inputs import Inputs
-from attn.grading.checks.objects import make
+from attn.grading.checks.objects import earlier_results, make
+from attn.grading.checks.problems import failure
 from attn.grading.checks.result import copied
-from attn.grading.checks.run import earlier_results, run
+from attn.grading.checks.run import run
 from attn.grading.checks.show import beside
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.learner import progress

@@ -11,8 +11,9 @@ from typing import Any
 from attn.exercises import begun, ran, sources
 from attn.exercises.answers import UNFINISHED
 from attn.exercises.finding import FIRST, UNJUDGED, Found, found
-from attn.exercises.kernel import misfit
+from attn.exercises.form import misfit
 from attn.exercises.literal import and_list, dtype_name
+from attn.exercises.outcome import Outcome
 from attn.exercises.place import named
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
@@ -20,7 +21,7 @@ from attn.exercises.wrapping import wrapped
 from attn.grading.checks.failures import fallback, fallback_of, one_thread
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.cards import CALM, RIGHT, WRONG, html, show

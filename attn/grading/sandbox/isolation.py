@@ -123,10 +123,11 @@ _ATTN = Path(__file__).resolve().parents[2]
 
 FILES = str.split(
     """
-    arguments.py exercises/__init__.py exercises/case.py exercises/guard.py
-    exercises/kernel.py exercises/kernel_errors.py exercises/launches.py
-    exercises/triton_compat.py grading/__init__.py grading/checks/__init__.py
-    grading/checks/clock.py grading/checks/effects.py
+    arguments.py exercises/__init__.py exercises/case.py exercises/form.py
+    exercises/generators.py exercises/guard.py exercises/kernel.py
+    exercises/kernel_errors.py exercises/launches.py exercises/out_of_bounds.py
+    exercises/outcome.py exercises/triton_compat.py grading/__init__.py
+    grading/checks/__init__.py grading/checks/clock.py
     grading/checks/forbidden.py grading/checks/inputs.py
     grading/checks/objects.py grading/checks/result.py grading/checks/run.py
     grading/sandbox/__init__.py grading/sandbox/limits.py

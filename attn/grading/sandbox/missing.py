@@ -12,7 +12,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from attn.grading.checks.forbidden import Forbidden
+from attn.exercises.outcome import Forbidden
 
 #: What the book's package has, and what tasks give.
 BOOK = vars(sys.modules["attn"])

@@ -22,9 +22,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from attn.exercises import triton_compat
-from attn.exercises.kernel import function_of, misfit
+from attn.exercises.form import misfit
+from attn.exercises.kernel import function_of
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.run import Outcome, fail, run
+from attn.grading.checks.run import fail, run
 from attn.grading.sandbox.missing import BOOK, Missing, MissingModule
 from attn.grading.sandbox.requests import Cell, Check, packet, receive
 from attn.grading.sandbox.wire import encode

@@ -15,8 +15,8 @@ import cloudpickle
 
 from attn.exercises import CHAPTERS
 from attn.exercises.case import Case
+from attn.exercises.outcome import Outcome
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.run import Outcome
 from attn.grading.sandbox import isolation
 from attn.grading.sandbox.requests import Cell, Check, WireError, read, send
 from attn.grading.sandbox.wire import decode, text_of

@@ -19,13 +19,11 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from attn.exercises.guard import OutOfBounds
+from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Forbidden, Outcome, SideEffect
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.checks.effects import SideEffect
-from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.result import Foreign, NoGradient
-from attn.grading.checks.run import Outcome
 from attn.grading.sandbox.requests import WireError, packet
 
 _MOST = 20_000  # characters of one string, and values in one outcome

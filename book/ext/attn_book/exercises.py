@@ -3,9 +3,10 @@
 A notebook holds an exercise as two code cells: the stub, whose nbgrader
 metadata says ``solution: true``, and the check, which says ``grade: true``.
 The page gets a card above the first, which sets the task as text (the stub
-there has no docstring), and drop-downs below the second. Their text comes
-from ``attn/exercises`` and ``solutions``, read as source, their form from
-``book/_templates``; the notebooks do not change.
+there has no docstring), a line below it that says where to write it, and
+drop-downs below the second. Their text comes from ``attn/exercises`` and
+``solutions``, read as source, their form from ``book/_templates``; the
+notebooks do not change. What the page itself checks is tagged ``answers``.
 
 A code cell tagged ``touch-mask_workbench`` draws a stored figure; the page
 gets a place for the one that can be touched below it. A chapter's first figure
@@ -21,13 +22,16 @@ from nbformat.v4 import new_markdown_cell
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
+from attn.data.book import root
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
-from attn.exercises.markdown import marked
+from attn.exercises.wrapping import marked
 from attn.publishing.myst_to_markdown.targets import figure_name
 from attn_book.museum import on_page
 
 Cell = dict[str, Any]
+#: The exercises that a page checks itself, with their chapters and sizes.
+INDEX = root() / "book" / "page" / "data" / "index.json"
 TOUCH = "touch-"
 NAMES = re.compile(r"^ *[\w.]+(?:, [\w.]+)+:", re.M)
 
@@ -55,21 +59,24 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
         return new_markdown_cell(text)
 
     worth = points(notebook)
+    checked_here = json.loads(INDEX.read_text("utf-8"))
     for cell in notebook["cells"]:
         tags = cell["metadata"].setdefault("tags", [])  # on the page, classes
         figures = [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
         if name := exercise_id(cell):
             about = {"name": name, "task": task(name), "sources": sources}
             yield new("exercise-card", points=worth.get(name, 0), **about)
-            tags.append("exercise")
+            tags += ["exercise", *["answers"] * (name in checked_here)]
             bare = sources.stub(name, docstrings=False)
             cell["source"] = bare.replace(":\n\n", ":\n")
-        if name := checked_id(cell):
+        if checked := checked_id(cell):
             tags.append("check")
         yield cell
         if name:
+            yield new("exercise-place", checked_here=name in checked_here)
+        if checked:
             yield new(
-                "exercise-help", name=name, sources=sources, marked=marked
+                "exercise-help", name=checked, sources=sources, marked=marked
             )
         for figure in figures:
             yield new("touch", name=figure)

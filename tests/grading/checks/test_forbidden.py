@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from attn.exercises.outcome import Forbidden
 from attn.exercises.spec import Case, find
 from attn.grading.checks.failures import fallback
-from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.run import run
 
 X = torch.arange(24.0).reshape(1, 2, 3, 4)

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn.attention.bias import causal_lower_right
 
+from attn.exercises.outcome import Forbidden
 from attn.exercises.spec import Case, find
-from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import copy_tensor
 from attn.grading.checks.result import Foreign, plain
 from attn.grading.checks.run import run

@@ -6,7 +6,8 @@ from attn.exercises import sources
 from attn.exercises.edits import Variant
 from attn.exercises.spec import find
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.failures import failures, run_all
+from attn.grading.checks.failures import run_all
+from attn.grading.checks.problems import failures
 from attn.grading.diagnosis.judge import judge
 
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from attn.exercises.outcome import Outcome
 from attn.exercises.spec import Case, find
 from attn.grading.checks.evidence import agree
-from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.judge import judge
 from tests.grading.diagnosis.own_mistakes import judged
 

@@ -9,12 +9,13 @@ from attn.exercises import sources
 from attn.exercises.edits import edited
 from attn.exercises.kernel import function_of
 from attn.exercises.launches import Recorded
+from attn.exercises.outcome import Outcome
 from attn.exercises.solution import solution
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks import kernels
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.run import Outcome, fail, run
+from attn.grading.checks.run import fail, run
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.diagnosis.judge import judge
 from attn.profiling.compat import language_kept_patched

@@ -7,8 +7,9 @@ import torch
 
 from attn.exercises.spec import find
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.checks.failures import failures, run_all
+from attn.grading.checks.failures import run_all
 from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.problems import failures
 from attn.grading.diagnosis.judge import judge, mutation_score
 from attn.grading.diagnosis.mutants import mutants
 from tests.grading.diagnosis.own_mistakes import (

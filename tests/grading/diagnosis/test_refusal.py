@@ -11,12 +11,12 @@ import torch
 from attn.exercises import sources
 from attn.exercises.case import Case
 from attn.exercises.literal import brief, describe
+from attn.exercises.outcome import Outcome
 from attn.exercises.spec import every_exercise, find
 from attn.exercises.wrapping import wrapped
 from attn.grading.checks.compare import Problem
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.failures import run_all
-from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from attn.exercises.guard import OutOfBounds
+from attn.exercises.out_of_bounds import OutOfBounds
+from attn.exercises.outcome import Forbidden, SideEffect
 from attn.exercises.spec import find
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.compare import Part, Problem
-from attn.grading.checks.effects import SideEffect
-from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import Once
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle

@@ -1,0 +1,110 @@
+"""Sum products over letters: ``torch.einsum``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .errors import said
+from .names import function
+from .products import check_batches, product
+from .reductions import sum_
+from .shapes import diagonal, permuted, reshape, transpose
+from .sizes import Size
+from .tensor import Tensor, expand_to
+
+Labels = list[Any]
+"""An axis each: a letter, or a number for one of an ellipsis."""
+
+
+@function
+def einsum(equation, *operands):
+    if len(operands) == 1 and isinstance(operands[0], tuple | list):
+        operands = tuple(operands[0])
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        more = "fewer" if len(terms) > len(operands) else "more"
+        raise said("einsum_operands", more)
+    pairs = list(zip(terms, operands, strict=True))
+    hidden = [len(x.shape) - len(term.replace("...", "")) for term, x in pairs]
+    parts = [_labelled(term, x, i) for i, (term, x) in enumerate(pairs)]
+    lengths = _lengths(parts)
+    if not arrow:
+        letters = sorted({*left} - {",", "."})
+        right = "..." + "".join(x for x in letters if left.count(x) == 1)
+    result = _labels(right, max(*hidden, 0))
+    for letter in result:
+        if letter not in lengths:
+            raise said("einsum_output", letter)
+    labels, x = parts[0]
+    for i, (others, y) in enumerate(parts[1:], 2):
+        wanted = {*result}.union(*(own for own, _ in parts[i:]))
+        labels, x = _contracted(labels, x, others, y, wanted, lengths)
+    if gone := [i for i, c in enumerate(labels) if c not in result]:
+        x = sum_(x, gone)
+        labels = [c for c in labels if c in result]
+    return permuted(x, [labels.index(c) for c in result])
+
+
+def _labels(term: str, hidden: int) -> Labels:
+    before, dots, after = term.partition("...")
+    return [*before, *(range(-hidden, 0) if dots else ()), *after]
+
+
+def _labelled(term: str, x: Tensor, i: int) -> tuple[Labels, Tensor]:
+    """Return an operand's axes by name; of a repeated one, the diagonal."""
+    count, ndim = len(term.replace("...", "")), len(x.shape)
+    if "..." not in term and ndim != count:
+        raise said("einsum_axes", count, ndim, i)
+    if ndim < count:
+        raise said("einsum_too_few", count, ndim, i)
+    labels = _labels(term, ndim - count)
+    for c in {c for c in labels if labels.count(c) > 1}:
+        first = labels.index(c)
+        second = labels.index(c, first + 1)
+        x = diagonal(x, 0, first, second)
+        labels = [k for k in labels if k != c] + [c]
+    return labels, x
+
+
+def _lengths(parts: list[tuple[Labels, Tensor]]) -> dict[Any, int]:
+    lengths: dict[Any, int] = {}
+    for i, (labels, x) in enumerate(parts):
+        for c, n in zip(labels, x.shape, strict=True):
+            known = lengths.get(c, 1)
+            if n != known and 1 not in (n, known):
+                raise said("einsum_sizes", c, n, i, known)
+            lengths[c] = n if known == 1 else known
+    return lengths
+
+
+def _contracted(
+    a_labels: Labels,
+    a: Tensor,
+    b_labels: Labels,
+    b: Tensor,
+    wanted: set[Any],
+    lengths: dict[Any, int],
+) -> tuple[Labels, Tensor]:
+    """Multiply two operands, as matrices; sum over what is not wanted."""
+    shared = [c for c in a_labels if c in b_labels]
+    kept = [c for c in shared if c in wanted]
+    summed = [c for c in shared if c not in wanted]
+    owns, matrices = [], []
+    for labels, x in (a_labels, a), (b_labels, b):
+        own = [c for c in labels if c not in shared and c in wanted]
+        order = kept + own + summed
+        if alone := [i for i, c in enumerate(labels) if c not in order]:
+            x = sum_(x, alone)
+            labels = [c for c in labels if c in order]
+        x = permuted(x, [labels.index(c) for c in order])
+        x = expand_to(x, Size(lengths[c] for c in order))
+        groups = (kept, own, summed)
+        sizes = [math.prod(lengths[c] for c in group) for group in groups]
+        owns += own
+        matrices.append(reshape(x, sizes))
+    check_batches(*matrices)
+    made = product(matrices[0], transpose(matrices[1], -1, -2))
+    labels = kept + owns
+    return labels, reshape(made, [lengths[c] for c in labels])

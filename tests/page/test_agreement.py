@@ -1,0 +1,105 @@
+"""The page and `check` agree, and the page's data are those of today.
+
+`make test` takes the shortest exercise of each chapter, and a quarter of its
+answers; `make test-all` takes all.
+"""
+
+import json
+
+import pytest
+
+from attn.data.book import root
+from attn.exercises import sources
+from attn.exercises.spec import find
+from attn.grading.checks.failures import one_thread
+from attn.page.encode import equal
+from attn.page.judge import ELSEWHERE
+from attn.page.record import FOLDER, MOST_BYTES, Record, offered, stored
+from tests.marks import exhaustive_but
+from tests.page.verdicts import browser_files, cards
+
+IDS = offered()
+FILES = root() / FOLDER
+INDEX = json.loads((FILES / "index.json").read_text("utf-8"))
+SHORT = [
+    min(
+        (x for x in IDS if x.startswith(f"{key}-")),
+        key=lambda x: INDEX[x]["bytes"],
+    )
+    for key in dict.fromkeys(x.partition("-")[0] for x in IDS)
+]
+each = pytest.mark.parametrize("name", exhaustive_but(SHORT, IDS))
+every = pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        *((x, 4) for x in SHORT),
+        *(pytest.param(x, 1, marks=pytest.mark.exhaustive) for x in IDS),
+    ],
+)
+
+
+@pytest.fixture(scope="session")
+def browser_folder(tmp_path_factory):
+    return browser_files(tmp_path_factory.mktemp("browser"))
+
+
+def test_forty_exercises_are_offered_and_every_chapter_but_three_has_one():
+    keys = {x.partition("-")[0] for x in IDS}
+    assert len(IDS) >= 40 and len({*IDS}) == len(IDS)
+    assert keys >= {*sources.CHAPTERS} - {"fwd", "bwd", "flex"}
+
+
+@each
+def test_the_data_are_those_of_today(name):
+    with one_thread():
+        data = Record(find(name)).data()
+    assert equal(stored(FILES / f"{name}.json.gz"), data), (
+        f"{name} has changed: run `make refresh`"
+    )
+
+
+@every
+def test_the_page_says_what_check_says(name, step, browser_folder):
+    exercise = find(name)
+    right = [sources.solution(name)]
+    right += [x.source for x in exercise.equivalents][::step]
+    wrong = exercise.mistakes[::step]
+    answers = right + [x.source for x in wrong]
+    said = cards(browser_folder, FILES / f"{name}.json.gz", answers)
+    odd = [
+        (x["title"], x["what"], source)
+        for x, source in zip(said[: len(right)], right, strict=True)
+        if x["state"] != "right" and x["word"] != ELSEWHERE
+    ]
+    assert not odd and said[0]["state"] == "right"
+    pairs = [*zip(wrong, said[len(right) :], strict=True)]
+    accepted = [x.label for x, card in pairs if card["state"] == "right"]
+    assert not accepted
+    # One that a page cannot tell from another is named with it.
+    others = [
+        (x.label, card)
+        for x, card in pairs
+        if x.name not in (card["name"] or "")
+    ]
+    assert len(others) <= max(2, 0.1 * len(wrong)), others
+
+
+def test_the_index_names_what_is_there_and_the_files_are_small():
+    assert [*INDEX] == IDS
+    sizes = [(FILES / f"{x}.json.gz").stat().st_size for x in IDS]
+    assert max(sizes) <= MOST_BYTES
+    assert sum(sizes) <= 1_500_000
+
+
+def test_a_change_is_found_and_a_cpus_rounding_is_none():
+    data = stored(FILES / f"{SHORT[0]}.json.gz")
+    other = stored(FILES / f"{SHORT[0]}.json.gz")
+    at = data["cases"][0]["right"]["output"]["tensor"]
+    first = data["tensors"][at][2][0]
+    other["tensors"][at][2][0] = first * (1 + 1e-6)
+    assert equal(data, other)
+    other["tensors"][at][2][0] = first * 1.01 + 0.01
+    assert not equal(data, other)
+    other = stored(FILES / f"{SHORT[0]}.json.gz")
+    other["mistakes"][0]["why"] += "?"
+    assert not equal(data, other)

@@ -1,0 +1,154 @@
+"""The stand-in for PyTorch computes, and says, what PyTorch does."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+import torch as real
+
+from attn.page import torch as stand_in
+from tests.page import torch_names
+from tests.page.torch_draws import double, draw, outcome, unequal
+
+TEXT = Path(__file__).with_name("torch_expressions.txt").read_text().strip()
+SECTIONS = {
+    name: rows.splitlines()
+    for name, _, rows in (x.partition("\n") for x in TEXT[2:].split("\n# "))
+}
+
+
+def difference(expression: str, seed: int) -> str:
+    """Return how the two differ for an expression, or nothing."""
+    given = draw(seed)
+    ours = outcome(stand_in, expression, given)
+    theirs = outcome(real, expression, given)
+    if theirs.error or ours.error:
+        one, other = (
+            f"{type(x.error).__name__}: {x.error}" for x in (ours, theirs)
+        )
+        return "" if one == other else f"{one}, not {other} {theirs.value!r}"
+    exact = outcome(real, expression, double(given)).value
+    if text := unequal(ours.value, theirs.value, exact):
+        return text
+    for one, other in zip(ours.inputs, theirs.inputs, strict=True):
+        if one != other:
+            return f"an input is afterwards {one}, not {other}"
+    return ""
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        0,
+        1,
+        *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(2, 12)),
+    ],
+)
+def test_the_stand_in_agrees_with_pytorch(section, seed):
+    """Value, shape, dtype, what a write changes, and the words of errors."""
+    found = {x: difference(x, seed) for x in SECTIONS[section]}
+    differing = [f"{x}: {text}" for x, text in found.items() if text]
+    assert not differing, "\n".join(differing)
+
+
+def test_every_public_name_of_the_stand_in_is_in_an_expression():
+    written = set(re.findall(r"\w+", TEXT))
+    own = "Generator Module NotOnThisPage Size Tensor autograd called device"
+    more = "contiguous_format dtype enable_grad filling inference_mode math"
+    rest = "functional no_grad numpy preserve_format set_grad_enabled strided"
+    known = {*f"{own} {more} {rest}".split(), *written}
+    for owner, (theirs, ours) in torch_names.OWNERS.items():
+        both = torch_names.public(ours) & torch_names.public(theirs)
+        assert both, owner
+        assert sorted(both - known) == [], owner
+
+
+def test_the_names_that_the_stand_in_lacks_are_those_in_its_file():
+    said = "python -m tests.page.torch_names"
+    assert torch_names.FILE.read_text() == torch_names.text(), said
+
+
+def test_what_is_missing_says_so_by_its_full_name():
+    x = stand_in.zeros(2)
+    for expression, name in {
+        "torch.fft": "torch.fft",
+        "torch.bernoulli(x)": "torch.bernoulli",
+        "torch.quint8": "torch.quint8",
+        "x.backward()": "Tensor.backward",
+        "torch.nn.functional.ctc_loss": "F.ctc_loss",
+        "torch.nn.LSTM(1, 2)": "nn.LSTM",
+        "torch.linalg.svd(x)": "torch.linalg.svd",
+        "torch.zeros(2, device='cuda')": "torch.zeros(device='cuda')",
+        "x.to('cuda')": "torch.device('cuda')",
+        "torch.add(x, x, out=x)": "torch.add(out=…)",
+    }.items():
+        with pytest.raises(stand_in.NotOnThisPage) as error:
+            eval(expression, {"torch": stand_in, "x": x})
+        assert (
+            str(error.value) == f"{name} is not on this page; in Jupyter it is"
+        )
+
+
+def test_what_pytorch_lacks_too_is_an_attribute_error():
+    assert not hasattr(stand_in, "sofmax")
+    with pytest.raises(AttributeError, match="has no attribute 'sofmax'"):
+        stand_in.zeros(2).sofmax()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.zeros(1000, 1000)",
+        "torch.arange(10**6)",
+        "torch.ones(1000, 1).expand(1000, 1000) + 1",
+        "torch.ones(1000, 1) * torch.ones(1000)",
+        "torch.ones(1000, 1) @ torch.ones(1, 1000)",
+        "torch.zeros(10).repeat(10**5)",
+        "torch.rand(10**6)",
+        "torch.eye(1000)",
+        "torch.zeros(1000)[torch.zeros(1000, 1000, dtype=torch.int64)]",
+    ],
+)
+def test_a_million_elements_are_refused_in_a_second(expression):
+    start = time.monotonic()
+    with pytest.raises(stand_in.NotOnThisPage, match="1,000,000 elements"):
+        eval(expression, {"torch": stand_in})
+    assert time.monotonic() - start < 1
+
+
+def test_names_that_were_called_are_noted_and_not_what_they_call():
+    F, called = stand_in.nn.functional, stand_in.called
+    x = stand_in.arange(6.0).view(2, 3)
+    for call, names in {
+        lambda: F.scaled_dot_product_attention(x, x, x): {
+            "scaled_dot_product_attention"
+        },
+        lambda: stand_in.softmax(x, -1): {"softmax"},
+        lambda: x.softmax(-1).sum().item(): {"softmax", "sum", "item"},
+        lambda: float(x[0, 0]): {"item"},
+        lambda: x[x > 2]: {"nonzero"},
+        lambda: x.mT @ x + 1: set(),
+    }.items():
+        called.clear()
+        call()
+        assert called() == names
+
+
+def test_memory_that_is_only_allocated_shows():
+    assert stand_in.empty(2).isnan().all()
+    with stand_in.filling(3):
+        assert stand_in.empty(2).tolist() == [3.0, 3.0]
+
+
+def test_a_product_takes_milliseconds():
+    a, b = stand_in.rand(10, 20), stand_in.rand(20, 10)
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    assert min(times) < 2e-3
