@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import linecache
 import re
@@ -47,7 +48,7 @@ from attn.grading.checks.result import (
     same_tensors,
 )
 
-FILE = "<your answer>"
+FILE, TRIED = "<your answer>", "<try it>"
 MOST_PRINTED = 4000  # characters
 _TOOL = 4  # of sys.monitoring: none that a debugger or a profiler uses
 _RANDOM = re.compile(r"rand|seed|bernoulli|multinomial|normal_?$")
@@ -74,11 +75,24 @@ class Program:
         self._execute(self._source, "exec")
 
     def value(self, expression: str) -> Any:
-        """Return the value of an expression, with the program's names."""
-        return self._execute(expression, "eval")
+        """Return an expression's value, with the program's names.
 
-    def _execute(self, text: str, mode: str) -> Any:
-        code = compile(text, FILE if mode == "exec" else "<try it>", mode)
+        Of statements, it is the last one's; None if that is no expression.
+        """
+        try:
+            return self._execute(expression, "eval")
+        except SyntaxError:
+            pass
+        *statements, last = ast.parse(expression).body or [ast.Pass()]
+        if not isinstance(last, ast.Expr):
+            return self._execute(expression, "exec", TRIED)
+        if statements:
+            self._execute(ast.unparse(statements), "exec", TRIED)  # type: ignore[arg-type]
+        return self._execute(ast.unparse(last), "eval")
+
+    def _execute(self, text: str, mode: str, file: str = "") -> Any:
+        file = file or (FILE if mode == "exec" else TRIED)
+        code = compile(text, file, mode)
         self._codes.append(code)
         with self.running():
             return (exec if mode == "exec" else eval)(code, self.names)

@@ -57,7 +57,8 @@ function matrix({ name, key, columns, rows }) {
 
 // What a screen reader says of it.
 export function spoken({ word, label, title, question }) {
-  return [word, label && `${label}: ${title}` || title, question].filter(Boolean).join(". ");
+  return [word, label && `${label}: ${title}` || title, question].filter(Boolean)
+    .map((part) => part.replace(/`/g, "").replace(/\.$/, "")).join(". ");
 }
 
 export function makeCard(verdict, id, name) {
@@ -79,7 +80,8 @@ export function makeCard(verdict, id, name) {
   add(question && !asks, sentence(question));
   add(line, make("p", "", `Line ${line} is marked in the editor.`));
   add(call, make("p", "", "The call that is wrong:"), asItIs(call.trim()));
-  add(printed, make("p", "", "What it printed:"), asItIs(printed));
+  add(printed, make("p", "", "What it printed:"),
+    Object.assign(make("pre", "answer-printed", printed), { tabIndex: 0 }));
   add(tried.length, make("p", "", `Tried: ${tried.join(" · ")}`));
   add(details, make("details", "", make("summary", "", "All that is known"), ...known(details)));
   const card = make("div", `answer-card ${state}`, ...parts);

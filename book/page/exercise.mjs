@@ -147,7 +147,12 @@ export function makeExercise(cell, id, title, page) {
     put,
     refresh() { // it was changed in another window
       const now = kept.answer(id);
-      if (!now || editor.hasFocus || now.text === editor.text) return;
+      if (!now || now.text === editor.text) return;
+      if (editor.hasFocus) { // both wrote: the other's can be brought back
+        old = now.text;
+        back.hidden = false;
+        return;
+      }
       old = now.old;
       editor.text = now.text;
     },

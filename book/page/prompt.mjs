@@ -23,7 +23,7 @@ export function makePrompt(name, evaluate) {
     const expression = field.value.trim();
     if (expression) evaluate(expression, ({ text, printed, error }) => {
       at = before.push(expression);
-      field.value = "";
+      if (field.value.trim() === expression) field.value = "";
       log.hidden = false;
       log.append(make("code", "", `>>> ${expression}`));
       for (const x of [printed, text]) if (x) log.append(make("pre", "", x.trimEnd()));

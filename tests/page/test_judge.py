@@ -43,6 +43,7 @@ def test_a_wrong_answer_has_its_name_its_question_and_its_first_element():
     assert card["label"] == "this looks like" and card["question"][-1] == "?"
     assert card["elements"][0] == ["[0, 0]", "False", "True"]
     assert card["call"].startswith("causal(")
+    assert judge.evaluate(DATA, RIGHT, "q_len")["text"].isdigit(), "the call's"
 
 
 @pytest.mark.parametrize(
@@ -83,5 +84,9 @@ def test_an_expression_is_evaluated_with_the_learners_function():
     failed = judge.evaluate(DATA, body("return q_len / 0"), "causal(1, 2)")
     assert failed["error"] == "ZeroDivisionError: division by zero"
     assert failed["line"] == 2
+    several = judge.evaluate(DATA, RIGHT, "x = causal(2, 2); x.sum()")
+    assert several["text"] == "tensor(3)"
+    assert judge.evaluate(DATA, RIGHT, "x = 1")["error"] == ""
+    assert "SyntaxError" in judge.evaluate(DATA, RIGHT, "x +")["error"]
     endless = judge.evaluate(DATA, "", "[x for x in iter(int, 1)]")
     assert "within 0.3 s" in endless["error"]
