@@ -380,11 +380,12 @@ def given(exercise: Exercise) -> str:
     used, texts = words("\n".join(own)), list[str]()
     earlier = [x.name for x in chapter(exercise.id.partition("-")[0])]
     earlier = earlier[: earlier.index(exercise.name)]
+    known = offered()
     for name in reversed(earlier):
-        if name in used:
-            text = sources.solution(f"{exercise.id.partition('-')[0]}-{name}")
-            texts.insert(0, text)
-            used |= words(text)
+        whole = f"{exercise.id.partition('-')[0]}-{name}"
+        if name in used or whole in known:
+            texts.insert(0, text := sources.solution(whole))
+            used |= words(text) if name in used else set()
     lacks = {*exercise.given} & used - {"Callable", "Iterable"}
     if lacks:
         raise CannotStore(f"a page lacks {', '.join(sorted(lacks))}")

@@ -92,7 +92,7 @@ class Program:
 
     def _execute(self, text: str, mode: str, file: str = "") -> Any:
         file = file or (FILE if mode == "exec" else TRIED)
-        code = compile(text, file, mode)
+        code = compile(text, file, mode, dont_inherit=True)
         self._codes.append(code)
         with self.running():
             return (exec if mode == "exec" else eval)(code, self.names)

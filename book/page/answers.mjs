@@ -1,6 +1,7 @@
 // The page answers: each exercise that it can check has an editor, and what a
 // reader writes can be taken along as the chapter's notebook.
 import { make } from "./card.mjs";
+import { preload } from "./engine.mjs";
 import { makeExercise } from "./exercise.mjs";
 import * as kept from "./kept.mjs";
 import { download, opened } from "./notebook.mjs";
@@ -69,6 +70,7 @@ for (const cell of all(".tag_answers")) {
   const id = idOf(cell.previousElementSibling);
   exercises.set(id, makeExercise(cell, id, titleOf(cell), others));
 }
+preload([...exercises.keys()]);
 kept.changed((id) => exercises.get(id)?.refresh());
 
 // Beside the last exercise: the chapter, to be taken along.

@@ -73,6 +73,10 @@ function ask(what, ...given) {
   });
 }
 
+/** Have the data of these exercises come once Python is there. */
+let wanted = [];
+export const preload = (exercises) => { wanted = exercises; };
+
 function launch() {
   const worker = new Worker(new URL("worker.mjs", import.meta.url), { type: "module" });
   const made = { worker };
@@ -89,7 +93,10 @@ function launch() {
     };
     let come = 0;
     worker.onmessage = ({ data }) => {
-      if (data.ready) ready(made.isReady = true);
+      if (data.ready) {
+        ready(made.isReady = true);
+        worker.postMessage({ preload: wanted });
+      }
       else if (data.failed) made.end(data.failed);
       else if (data.id) hear(data);
       else {

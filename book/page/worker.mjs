@@ -77,16 +77,24 @@ const starting = Promise.race([failed, Promise.all([
 starting.then(() => postMessage({ ready: true }), (error) => postMessage({ failed: error.message }));
 
 const known = new Set(); // the exercises whose data Python has
+const files = new Map(); // of exercises: one that has come needs no network
+const dataOf = (exercise) => {
+  const file = files.get(exercise) ?? load(`data/${exercise}.json.gz`);
+  files.set(exercise, file);
+  file.catch(() => files.delete(exercise));
+  return file;
+};
 let last = Promise.resolve();
 self.onmessage = ({ data }) => {
-  last = last.then(() => answer(data));
+  if (data.preload) data.preload.forEach(dataOf);
+  else last = last.then(() => answer(data));
 };
 
 async function answer({ id, what, given: [exercise, ...given] }) {
   let data;
   try {
     if (!known.has(exercise))
-      data = new TextDecoder().decode(await load(`data/${exercise}.json.gz`));
+      data = new TextDecoder().decode(await dataOf(exercise));
   } catch (error) {
     postMessage({ id, missing: error.message });
     return;

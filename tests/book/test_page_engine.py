@@ -174,10 +174,17 @@ def test_an_exercise_without_data_is_named_and_python_goes_on(engine):
 @pytest.mark.browser
 @pytest.mark.exhaustive
 def test_without_a_network_python_judges_on(engine):
+    other = "sdp-attention"  # of the same page
+    engine.tab.evaluate(
+        "x => import('./engine.mjs').then(engine => engine.preload([x]))",
+        other,
+    )
     engine.start()
     engine.check(WRONG)
+    engine.tab.wait_for_load_state("networkidle")
     engine.context.set_offline(True)
     assert engine.check(RIGHT)["state"] == "right"
+    assert engine.check(sources.solution(other), other)["state"] == "right"
 
 
 @pytest.mark.browser

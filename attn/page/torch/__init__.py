@@ -49,6 +49,7 @@ _PUBLIC = {x: public(x, f, "torch", Tensor) for x, f in FUNCTIONS.items()}
 globals().update(NAMES | _PUBLIC)
 __all__ += [*NAMES, *_PUBLIC]
 inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
+newaxis = None
 strided, preserve_format = "torch.strided", "torch.preserve_format"
 contiguous_format = "torch.contiguous_format"
 __version__ = "page"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import Any
 
 from .dtypes import FLOAT, bool_
@@ -147,8 +148,13 @@ def clamp(input, min=None, max=None):
         raise said("no_bounds")
     for f, bound in ((larger, min), (smaller, max)):
         if bound is not None:
-            input = computed(f, input, bound, result_type(input, bound))
+            kind = result_type(input, bound)
+            input = computed(partial(_bounded, f), input, bound, kind)
     return input
+
+
+def _bounded(f: Operation, x: Any, bound: Any) -> Any:
+    return x if x == bound else f(x, bound)  # which has a gradient
 
 
 short(

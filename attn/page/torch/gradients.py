@@ -60,7 +60,8 @@ STATE = _State()
 
 
 def _divided(a: float, b: float) -> tuple[float, float]:
-    return 1 / b, -a / b / b
+    inverse = 1 / b if b else math.copysign(inf, b)
+    return inverse, -a * inverse * inverse
 
 
 def _raised(a: float, b: float) -> tuple[float, float]:
@@ -87,6 +88,8 @@ _ARITHMETIC: dict[str, Callable[[float, float], tuple[float, float]]] = {
 
 def _arithmetic(name: str, slopes: Any, is_reversed: bool) -> Any:
     compute = getattr(operator, name)
+    if name == "truediv":
+        compute = pairs.divided
 
     def f(self: Traced, other: Any) -> Any:
         if not isinstance(other, float | int):
