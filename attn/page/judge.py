@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,7 +21,10 @@ RIGHT, WRONG = "right", "not right yet"
 NOT_STARTED, UNFINISHED = "not started", "not finished"
 ELSEWHERE = "not on this page"
 #: What Jupyter has, and a page does not; and of PyTorch, what it lacks.
-_ELSEWHERE = {"attn", "matplotlib", "numpy", "torch", "transformers", "triton"}
+_ELSEWHERE = {
+    *("IPython", "attn", "matplotlib", "numpy", "sympy"),
+    *("torch", "tqdm", "transformers", "triton"),
+}
 _SENTENCES = ("title", "question", "condition", "what", "details")
 _MOST = 2000  # characters of a value
 
@@ -29,6 +33,8 @@ Card = dict[str, Any]
 _oracles: dict[str, StoredOracle] = {}
 #: By exercise, the inputs of the call that was wrong, by name.
 _failing: dict[str, dict[str, Any]] = {}
+#: By exercise, the lines without a value that were typed below an editor.
+_typed: dict[str, list[str]] = {}
 
 
 def check(data: dict[str, Any], source: str) -> Card:
@@ -89,10 +95,18 @@ def evaluate(
     text, error, line = "", "", None
     try:
         program.run()
+        lines = _typed.setdefault(data["id"], [])
+        for earlier in lines:
+            with suppress(Exception):
+                program.value(earlier)
+        if lines:
+            program.printed.take()
         value = program.value(expression.strip())
         if value is not None:
             text = repr(value)
             text = text if len(text) <= _MOST else f"{text[:_MOST]} …"
+        elif expression.strip() not in lines:
+            lines.append(expression.strip())  # it may give a name a value
     except BaseException as raised:
         error, line = _error(raised), _line(raised)
     printed = program.printed.take()
@@ -133,7 +147,7 @@ def _missing(error: BaseException | None) -> str:
     if type(error).__name__ == "NotOnThisPage":  # of the page
         return str(error)
     name = getattr(error, "name", None) or ""
-    is_module = isinstance(error, ModuleNotFoundError)
+    is_module = isinstance(error, ImportError)
     if is_module and name.partition(".")[0] in _ELSEWHERE:
         return f"{name} is not on this page; in Jupyter it is"
     return ""

@@ -166,7 +166,7 @@ def test_a_solution_opens_on_a_click(opened):
     box = opened.tab.locator("details.exercise-solution").first
     assert not box.locator("pre").is_visible()
     box.locator("summary").click()
-    assert box.locator("pre").is_visible()
+    box.locator("pre").wait_for()
     box.locator("summary").click()
 
 

@@ -86,7 +86,8 @@ def test_an_expression_is_evaluated_with_the_learners_function():
     assert failed["line"] == 2
     several = judge.evaluate(DATA, RIGHT, "x = causal(2, 2); x.sum()")
     assert several["text"] == "tensor(3)"
-    assert judge.evaluate(DATA, RIGHT, "x = 1")["error"] == ""
+    assert judge.evaluate(DATA, RIGHT, "kept = 1")["error"] == ""
+    assert judge.evaluate(DATA, RIGHT, "kept + 1")["text"] == "2"
     assert "SyntaxError" in judge.evaluate(DATA, RIGHT, "x +")["error"]
     endless = judge.evaluate(DATA, "", "[x for x in iter(int, 1)]")
     assert "within 0.3 s" in endless["error"]
