@@ -11,6 +11,7 @@ RIGHT = {"state": "right", "word": "right", "tried": ["27 inputs"]}
 ENGINE = """
 export const megabytes = 13;
 export const canRun = () => "";
+export const preload = () => {};
 export const start = async (onProgress) => {
     onProgress(0.5);
     await window.started?.();
