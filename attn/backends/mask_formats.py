@@ -122,7 +122,7 @@ class _Keyed:
 
 def _terms_key(mask: Mask) -> tuple[Any, ...]:
     return tuple(
-        (term.kind, *(map(_version, term.values))) for term in mask.terms
+        (term.kind, *map(_version, term.values)) for term in mask.terms
     )
 
 

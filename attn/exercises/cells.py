@@ -14,8 +14,9 @@ from typing import Any
 CHECK = "check-"
 #: The tag of a cell whose figure the page makes interactive.
 TOUCH = "touch-"
-_CHECK = re.compile(
-    r"""(?m)^check\(\s*['"]([\w-]+)['"]\s*\)[ \t;]*(?:#.*)?$"""
+#: A line that calls the check of an exercise.
+CHECK_CALL = re.compile(
+    r"""(?m)^check\(\s*(['"])(?P<id>[\w-]+)\1\s*\)(?:[^\S\n]|;)*(?:#.*)?$"""
 )
 _BOX = re.compile(r"(?s)\*\*You need\*\*(.+?)\n\n.+?in about (\d+) minutes")
 
@@ -40,7 +41,8 @@ def adopt_checks(cells: Any) -> None:
     """Let a cell that calls a check replace the check's own, if it is gone."""
     known = {checked_id(x) for x in cells}
     for cell in cells:
-        called = set(_CHECK.findall(cell["source"])) - known
+        calls = CHECK_CALL.finditer(cell["source"])
+        called = {x["id"] for x in calls} - known
         if not checked_id(cell) and cell["cell_type"] == "code" and called:
             name = min(called)
             about = {"grade": True, "grade_id": f"{CHECK}{name}"}
@@ -50,7 +52,7 @@ def adopt_checks(cells: Any) -> None:
 
 def without_checks(source: str) -> str:
     """Return a cell's source without its calls of checks."""
-    return _CHECK.sub("", source).strip()
+    return CHECK_CALL.sub("", source).strip()
 
 
 def stub_digest(cell: Any) -> str | None:

@@ -79,10 +79,6 @@ class Program:
 
         Of statements, it is the last one's; None if that is no expression.
         """
-        try:
-            return self._execute(expression, "eval")
-        except SyntaxError:
-            pass
         *statements, last = ast.parse(expression).body or [ast.Pass()]
         if not isinstance(last, ast.Expr):
             return self._execute(expression, "exec", TRIED)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 
-from attn.exercises import APPENDICES, CHAPTERS, answers, bindings
+from attn.exercises import APPENDICES, CHAPTERS, answers, bindings, cells
 from attn.exercises.place import points as points
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.classroom import reading
@@ -21,7 +21,6 @@ from attn.grading.classroom.reading import Cell, Unreadable
 from attn.grading.classroom.submissions import Submission
 
 _DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-_CHECK = re.compile(r"check\(\s*(['\"])(?P<id>[\w-]+)\1\s*\)[\s;]*(?:#.*)?")
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def _parts(number: int, cell: Cell, key: str, is_own: bool) -> Iterator[Step]:
     # What measures a cell, or captures what it prints, hides its errors.
     source = bindings.TIMERS.sub("", cell.source)
     lines, start = source.split("\n"), 0
-    calls = [_CHECK.fullmatch(x) for x in lines]
+    calls = [cells.CHECK_CALL.fullmatch(x) for x in lines]
     checks = {n: x["id"] for n, x in enumerate(calls) if x}
     if checks:  # neither in a text of several lines, nor in a block
         tops = [x.lineno - 1 for x in python_of(source)[1]]
