@@ -19,7 +19,7 @@ const PANEL = `
 <div class="answer-verdict"></div>`;
 const STARTS = "Python starts …";
 const NOT_KEPT = "This browser stores nothing: what you write is gone with the page. " +
-  "Download your notebook, at the end of the chapter.";
+  "Download your notebook, below the last exercise.";
 const IS_MAC = /Mac|iP/.test(navigator.platform);
 
 // page: ticks an exercise, and has what a card leads to.
