@@ -175,7 +175,8 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
     if isinstance(tree, tuple | list):
-        return type(tree)([map_tensors(function, x) for x in tree])
+        made = getattr(type(tree), "_make", type(tree))  # a named one
+        return made([map_tensors(function, x) for x in tree])
     if isinstance(tree, dict):
         return {k: map_tensors(function, x) for k, x in tree.items()}
     return tree
