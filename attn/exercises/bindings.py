@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import symtable
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator
@@ -63,14 +64,18 @@ def used(name: str, source: str) -> frozenset[str]:
     They are of other statements; a function's own variables are none.
     """
     own = _own(name, source)
-    nodes = [y for x in own for y in ast.walk(x)]
-    local = {x.arg for x in nodes if isinstance(x, ast.arg)}
-    local |= {x.name for x in own if isinstance(x, _DEFINITIONS)}
-    names = [x for x in nodes if isinstance(x, ast.Name)]
-    local |= {x.id for x in names if isinstance(x.ctx, ast.Store)} - {name}
-    shared = [y for x in nodes if isinstance(x, ast.Global) for y in x.names]
-    loaded = {x.id for x in names if isinstance(x.ctx, ast.Load)}
-    return frozenset((loaded | {*shared}) - (local - {*shared}))
+    text = ast.unparse(ast.Module(own, []))
+    try:
+        table = symtable.symtable(text, "<cell>", "exec")
+    except SyntaxError:  # what only compiling finds: it never ran
+        return frozenset()
+    local = {x.name for x in own if isinstance(x, _DEFINITIONS)}
+    local |= {
+        x.get_name()
+        for x in table.get_symbols()
+        if x.is_assigned() and x.get_name() != name
+    }
+    return frozenset(_read(table)) - local
 
 
 @lru_cache(4096)
@@ -147,6 +152,18 @@ def _root(node: ast.expr) -> list[str]:
 
 def _own(name: str, source: str) -> list[ast.stmt]:
     return [x for x in statements(source) or () if name in names_bound([x])]
+
+
+def _read(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the names of a session that statements and their scopes use."""
+    is_outermost = table.get_type() == "module"
+    for x in table.get_symbols():
+        if is_outermost and x.is_referenced():
+            yield x.get_name()
+        elif not is_outermost and x.is_global():
+            yield x.get_name()
+    for inner in table.get_children():
+        yield from _read(inner)
 
 
 def _nodes(tree: Iterable[ast.stmt]) -> Iterator[ast.AST]:

@@ -52,11 +52,15 @@ const marked = StateField.define({
   provide: (field) => EditorView.decorations.from(field),
 });
 
-// Escape, then Tab leaves the editor; what one types makes Tab indent again.
+// Tab leaves an editor to which Tab came, and after Escape; once a key is
+// pressed or a place is clicked, it indents.
+const LONG = 1e9; // milliseconds
+const leaves = (view) => void view.setTabFocusMode(LONG);
 const leaving = [
-  keymap.of([{ key: "Escape", run: (view) => void view.setTabFocusMode(true) }]),
-  EditorView.updateListener.of(({ view, docChanged, focusChanged }) => {
-    if (docChanged || (focusChanged && !view.hasFocus)) view.setTabFocusMode(false);
+  keymap.of([{ key: "Escape", run: leaves }]),
+  EditorView.domEventHandlers({
+    focus: (_, view) => leaves(view),
+    click: (_, view) => void view.setTabFocusMode(false),
   }),
 ];
 

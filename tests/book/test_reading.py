@@ -187,7 +187,7 @@ WATCH = """() => {
         const ring = s.outlineStyle !== "none"
             && parseFloat(s.outlineWidth) >= 1 || s.boxShadow !== "none";
         const acts = e.matches("a, button, input, summary, select")
-            || e.getAttribute("role") === "application";
+            || ["application", "textbox"].includes(e.getAttribute("role"));
         const scrolls = e.scrollWidth > e.clientWidth + 1;
         stops.push({e, name, ring, useful: acts || scrolls});
     }, {signal: done.signal});

@@ -23,4 +23,11 @@ def test_a_value_uses_names_of_other_statements():
     assert used("f", cell) == {"old", "h"} and used("old", cell) == {"f"}
     assert used("f", "f = cache(f)") == {"cache", "f"}
     assert used("C", "class C(B):\n  def m(self): return g") == {"B", "g"}
+    cell = """def f(x):
+    from m import d as e
+    def g(y): return x + y + p
+    try: return g(e) + [z for z in q]
+    except E as error: global r; r = error"""
+    assert used("f", cell) == {*"pqrE"}
+    assert used("f", "def f():\n  x = 1\n  def x(): nonlocal z") == set()
     assert deleted("del x, f") == {"x", "f"}
