@@ -156,11 +156,9 @@ def _own(name: str, source: str) -> list[ast.stmt]:
 
 def _read(table: symtable.SymbolTable) -> Iterator[str]:
     """Yield the names of a session that statements and their scopes use."""
-    is_outermost = table.get_type() == "module"
+    is_module = table.get_type() == "module"
     for x in table.get_symbols():
-        if is_outermost and x.is_referenced():
-            yield x.get_name()
-        elif not is_outermost and x.is_global():
+        if x.is_referenced() if is_module else x.is_global():
             yield x.get_name()
     for inner in table.get_children():
         yield from _read(inner)
