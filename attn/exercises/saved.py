@@ -47,8 +47,12 @@ class Saved:
 
 def read(namespace: Mapping[str, Any]) -> Saved:
     """Read the file of a notebook, by the notebook's namespace."""
+    return of(_file(namespace))
+
+
+def of(path: Path) -> Saved:
+    """Read a notebook's file."""
     with suppress(OSError, ValueError, LookupError, TypeError):
-        path = _file(namespace)
         at = path.stat().st_mtime
         cells = json.loads(path.read_text("utf-8"))["cells"]
         code = [x for x in cells if x["cell_type"] == "code"]

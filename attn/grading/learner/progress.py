@@ -140,6 +140,7 @@ class Row:
     worth: int
     stem: str
     entry: dict[str, Any]
+    file: saved.Saved = saved.Saved()
 
     @property
     def is_done(self) -> bool:
@@ -156,15 +157,26 @@ class Row:
         return "✗" if self.entry.get("last") else "·"
 
     @property
+    def is_changed(self) -> bool:
+        """Return whether the chapter's file has lost what was right."""
+        text, at = self.entry.get("text"), self.entry.get("at", 0)
+        is_newer = bool(self.file.texts) and self.file.at > at
+        return bool(self.is_done and is_newer and text not in self.file.texts)
+
+    @property
     def facts(self) -> list[str]:
         """Return points, and how often it was checked, with how many hints."""
         fields = [("attempts", "checks: "), ("hints", "hints: ")]
         fields += [] if self.last else [("right", "right on ")]
-        return [f"{self.points}/{self.worth}"] + [
-            f"{label}{self.entry[field]}"
-            for field, label in fields
-            if self.entry.get(field)
-        ]
+        return (
+            [f"{self.points}/{self.worth}"]
+            + [
+                f"{label}{self.entry[field]}"
+                for field, label in fields
+                if self.entry.get(field)
+            ]
+            + ["changed since its check: check it again"] * self.is_changed
+        )
 
     @property
     def at(self) -> place.Place:
@@ -208,8 +220,11 @@ class ChapterProgress(Points):
         self.number = [*CHAPTERS].index(key) + 1
         self.title, self.stem = place.chapter(key).title, CHAPTERS[key]
         worth = place.points(key) or {x.id: x.points for x in chapter(key)}
+        is_begun = any(entries.get(name, {}).get("passed") for name in worth)
+        path = Path(f"{self.stem}.ipynb")
+        file = saved.of(path) if is_begun else saved.Saved()
         self.rows = [
-            Row(name, points, self.stem, entries.get(name, {}))
+            Row(name, points, self.stem, entries.get(name, {}), file)
             for name, points in worth.items()
         ]
 
@@ -261,7 +276,7 @@ class Progress(Points):
             worth = f"{x.points}/{x.worth}"
             lines.append(f"{x.number:>2}  {x.title:<34} {bar} {worth:>6}")
         for row in self.here.rows if self.here else []:
-            if not row.is_done:
+            if not row.is_done or row.is_changed:
                 facts = "  ".join(row.facts)
                 lines.append(f"  {row.sign} {row.id:<24} {facts}")
                 lines += wrapped(row.last, " " * 6)

@@ -7,6 +7,7 @@ from bs4 import BeautifulSoup
 
 from attn.__main__ import main
 from attn.exercises import APPENDICES, CHAPTERS
+from attn.exercises.answers import digest
 from attn.grading.learner.progress import Progress, update
 from attn.grading.learner.start_page import StartPage
 from tests.grading.learner.conftest import (
@@ -144,3 +145,23 @@ def test_the_page_can_be_read_by_all_in_either_theme(browser, about, theme):
     )
     assert (blue == "rgb(36, 112, 200)") == (theme == "light")
     tab.close()
+
+
+def test_a_right_answer_that_the_file_has_lost_is_to_be_checked_again(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    was, now = "def causal(): pass", "def causal(): return 1"
+    path = tmp_path / "03_masks.ipynb"
+    cell = {"cell_type": "code", "source": [was]}
+    path.write_text(json.dumps({"cells": [cell]}))
+    own = {"passed": "2026-11-30", "text": digest(was), "at": 0}
+    entries = {"mask-causal": own}
+    said = "changed since its check: check it again"
+    assert said not in repr(Progress(entries))
+    path.write_text(json.dumps({"cells": [{**cell, "source": [now]}]}))
+    shown = Progress(entries)
+    assert f"✓ mask-causal              1/1  {said}" in repr(shown)
+    assert said in shown._repr_html_()
+    own["at"] = path.stat().st_mtime + 1  # it was saved before the check
+    assert said not in repr(Progress(entries))
