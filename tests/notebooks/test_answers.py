@@ -190,7 +190,10 @@ def test_of_another_exercise_that_is_wrong_a_refusal_says_so(readers):
     front.run("other")
     [output] = front.cell("other").outputs
     said = " ".join(output["data"]["text/plain"].split())
-    assert said.startswith(f"✗ mask-{name}") and "not right" in said
+    first = "It uses your causal, of cell [5], which is not right. "
+    assert said.startswith(f"✗ mask-{name} 0/2 points {first}"), said
+    html = output["data"]["text/html"]
+    assert html.index("which is not right") < html.index(f"mask-{name}")
     front.does("answer = calling")
     said = " ".join(front.said().split())
     assert said.startswith(f"✗ mask-causal 0/1 points causal uses {name}. ")

@@ -90,9 +90,6 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
             progress.settle(exercise.id, verdict, state)
         elif state.is_void:
             progress.settle(exercise.id, Verdict(False, written=False))
-        if not verdict.passed:
-            own = state.doubts.items()
-            beside += [y for x, y in own if not fallback_of(names.get(x))]
         beside += progress.was_right(exercise.id)
     note = progress.noted(exercise.id) if is_own else None
     say = functools.partial(show, note=note, below=beside)
@@ -114,8 +111,11 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
         head = f"{exercise.id}  {word}" if is_open else head
         kind, points = CALM._replace(word=word), None if is_open else 0
         card = functools.partial(html, "calm", exercise, kind, said, points)
-    lines = [f"{sign} {head}", *wrapped(said, "  ")]
-    say("\n".join(lines), card, wrong=True)
+    own = state.doubts.items()
+    doubts = [y for x, y in own if not fallback_of(names.get(x))]
+    lines = [y for x in (*doubts, said) for y in wrapped(x, "  ")]
+    text = "\n".join([f"{sign} {head}", *lines])
+    say(text, lambda: html("notes", doubts) + card(), wrong=True)
     if is_own and (word != FIRST or state.is_open):
         _put_reference(exercise, answer, names)
 
