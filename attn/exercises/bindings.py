@@ -111,18 +111,29 @@ def is_unfinished(name: str, source: str) -> bool:
 
 def statements(source: str) -> list[ast.stmt] | None:
     """Return the statements of a cell; None where it is no Python."""
-    text = TIMERS.sub("", source)
-    if text.startswith("%%"):
+    if TIMERS.sub("", source).startswith("%%"):
         return []
+    return _parsed(python(source))
+
+
+def python(source: str) -> str:
+    """Return a cell without IPython's own lines, which keep their places.
+
+    What is no Python even so is returned as it is.
+    """
+    text = TIMERS.sub(lambda lines: "\n" * lines[0].count("\n"), source)
     plain = _GIVEN.sub("= None", _MAGIC.sub(r"\1pass", text))
-    for python in (text, textwrap.dedent(plain)):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # "\d"
-                return ast.parse(python).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-    return None
+    texts = (text, textwrap.dedent(plain))
+    return next((x for x in texts if _parsed(x) is not None), source)
+
+
+def _parsed(text: str) -> list[ast.stmt] | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d"
+            return ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def names_bound(

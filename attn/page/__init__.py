@@ -9,6 +9,7 @@ room but what builds the book.
 
 FILES = (
     "exercises/__init__.py",
+    "exercises/bindings.py",
     "exercises/call.py",
     "exercises/case.py",
     "exercises/form.py",

@@ -14,7 +14,7 @@ from attn.exercises.wrapping import marked
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.problems import failures
-from attn.page.running import FILE, Program, learners_line, run
+from attn.page.running import FILE, Program, learners_line, restored, run
 from attn.page.stored import StoredOracle
 
 RIGHT, WRONG = "right", "not right yet"
@@ -37,6 +37,7 @@ _failing: dict[str, dict[str, Any]] = {}
 _typed: dict[str, list[str]] = {}
 
 
+@restored()
 def check(data: dict[str, Any], source: str) -> Card:
     """Judge an answer, and return its card.
 
@@ -80,6 +81,7 @@ def check(data: dict[str, Any], source: str) -> Card:
     )
 
 
+@restored()
 def evaluate(
     data: dict[str, Any], source: str, expression: str
 ) -> dict[str, Any]:

@@ -19,15 +19,17 @@ from contextlib import (
     redirect_stdout,
 )
 from functools import partial
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attn.exercises.bindings import python
 from attn.exercises.case import Case
 from attn.exercises.outcome import (
     Forbidden,
+    Library,
     Outcome,
     SideEffect,
     group_of,
@@ -51,7 +53,9 @@ from attn.grading.checks.result import (
 FILE, TRIED = "<your answer>", "<try it>"
 MOST_PRINTED = 4000  # characters
 _TOOL = 4  # of sys.monitoring: none that a debugger or a profiler uses
-_RANDOM = re.compile(r"rand|seed|bernoulli|multinomial|normal_?$")
+#: What a notebook has, and an answer may have left in it.
+_NOTEBOOKS = "case check goal hint progress reset solution why"
+_PLACES: tuple[Any, ...] = (torch, torch.nn, torch.nn.functional, Tensor)
 
 
 class Program:
@@ -63,12 +67,13 @@ class Program:
     """
 
     def __init__(self, source: str, names: Mapping[str, Any]) -> None:
-        self.names = {**names, "__name__": "answer"}
+        left: dict[str, Any] = dict.fromkeys(_NOTEBOOKS.split(), _nothing)
+        self.names = {**left, **names, "__name__": "answer"}
         self.printed = Printed()
         self._codes: list[CodeType] = []
         lines = source.splitlines(keepends=True)
         linecache.cache[FILE] = (len(source), None, lines, FILE)
-        self._source = source
+        self._source = python(source.removeprefix("\ufeff"))
 
     def run(self) -> None:
         """Define what the text defines; its errors are the caller's."""
@@ -115,6 +120,27 @@ class Program:
             watch = _monitored if hasattr(sys, "monitoring") else _traced
             with watch(look, self._codes):
                 yield
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """Do nothing: the page has buttons for it."""
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Give PyTorch's names back the values that an answer has changed."""
+    before = [dict(vars(x)) for x in _PLACES]
+    try:
+        yield
+    finally:
+        for place, names in zip(_PLACES, before, strict=True):
+            for name, value in [*vars(place).items()]:
+                if name not in names and not isinstance(value, ModuleType):
+                    delattr(place, name)
+            for name in {
+                n for n in names if vars(place).get(n) is not names[n]
+            }:
+                setattr(place, name, names[name])
 
 
 @contextmanager
@@ -215,14 +241,14 @@ def _run(
     fill_empty: bool,
 ) -> Outcome:
     outcome, inputs = Outcome(), Inputs(case, names)
-    python = getattr(sys.modules.get("random"), "getstate", lambda: None)
     try:
         with program.running(), _allocated(fill_empty):
-            before, calls = python(), _Calls(forbids)
+            calls = _Calls(forbids)
             callee = make(partial(use, answer) if use else answer, case)
             earlier = earlier_results(answer, callee, case)
             copies = copied(plain(earlier))
             weights = callee.prepare(case)
+            before = _drawn()
             with calls:
                 output = callee.call(*inputs.args, **inputs.kwargs)
             output = plain(output)
@@ -234,9 +260,9 @@ def _run(
             now = dict(named_tensors(plain(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = SideEffect("changed result")
-            drawn = {"PyTorch"} if calls.random else set()
-            drawn |= {"Python"} if python() != before else set()
-            outcome.random_used = frozenset(drawn)  # type: ignore[arg-type]
+            after = _drawn()
+            used = (x for x in after if after[x] != before.get(x))
+            outcome.random_used = frozenset(used)
             if case.grad:
                 own = parameters(callee.call) if case.init is not None else {}
                 leaves = {**inputs.tensors, **own}
@@ -251,6 +277,14 @@ def _run(
     if changed := inputs.changed():
         outcome.side_effect = SideEffect("changed input", tuple(changed))
     return outcome
+
+
+def _drawn() -> dict[Library, Any]:
+    """Return the state of each source of random numbers."""
+    python = sys.modules.get("random")
+    own = getattr(getattr(torch, "creation", None), "CHANCE", None)
+    found: dict[Library, Any] = {"PyTorch": own, "Python": python}
+    return {name: x.getstate() for name, x in found.items() if x}
 
 
 def _allocated(fill_empty: bool) -> AbstractContextManager[Any]:
@@ -270,7 +304,7 @@ class _Calls:
     """
 
     def __init__(self, forbids: tuple[str, ...]) -> None:
-        self._forbids, self.random = forbids, False
+        self._forbids = forbids
         self._called: Any = getattr(torch, "called", None)
         self._watch: Any = None
 
@@ -287,7 +321,6 @@ class _Calls:
         if self._watch:
             self._watch.__exit__(*error)
         for name in sorted(self._called()) if self._called else ():
-            self.random |= bool(_RANDOM.search(name))
             if group := group_of(name, self._forbids):
                 if group == "item":
                     says = (

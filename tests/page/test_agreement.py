@@ -84,6 +84,33 @@ def test_the_page_says_what_check_says(name, step, browser_folder):
     assert len(others) <= max(2, 0.1 * len(wrong)), others
 
 
+CAUSAL = """def causal(q_len, kv_len, q_offset=0):
+    rows = torch.arange(q_len)[:, None] + q_offset
+    {}
+    return torch.arange(kv_len) <= rows
+"""
+
+
+def test_a_page_has_torch_as_it_was_sees_chance_and_takes_what_a_cell_has(
+    browser_folder,
+):
+    plain = CAUSAL.format("pass")
+    answers = {
+        "\ufeff%%time\n%matplotlib inline\n!pip install x\n"
+        f"{plain}\ncheck('mask-causal')\nhint()": "",
+        f"torch.arange = Tensor.__le__ = F.relu = torch.x = 0\n{plain}": "x",
+        plain: "",
+        CAUSAL.format("F.dropout(rows.float())"): "Random numbers are drawn",
+        CAUSAL.format("F.dropout(rows.float(), training=False)"): "",
+        CAUSAL.format("torch.rand(2)"): "Random numbers are drawn",
+    }
+    said = cards(browser_folder, FILES / "mask-causal.json.gz", answers)
+    for card, title in zip(said, answers.values(), strict=True):
+        if title != "x":
+            assert (card["state"] == "right") == (not title), card
+            assert title in card["title"]
+
+
 def test_the_index_names_what_is_there_and_the_files_are_small():
     assert [*INDEX] == IDS
     sizes = [(FILES / f"{x}.json.gz").stat().st_size for x in IDS]
