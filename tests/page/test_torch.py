@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 import time
 from pathlib import Path
@@ -54,6 +56,44 @@ def test_the_stand_in_agrees_with_pytorch(section, seed):
     found = {x: difference(x, seed) for x in SECTIONS[section]}
     differing = [f"{x}: {text}" for x, text in found.items() if text]
     assert not differing, "\n".join(differing)
+
+
+INF = math.inf
+#: Where a slope is a convention: ties, bounds, infinities.
+GRADIENTS = {
+    (
+        0.0,
+        -1.0,
+        2.0,
+    ): """F.relu(x)|x.relu()|x.clamp(min=0)|x.clamp(0, 2)|x.abs()
+torch.maximum(x, torch.zeros(3))|x.sign() * x|F.silu(x)|F.softplus(x)""",
+    (0.0, 1.0, 4.0): "x.sqrt()|x**0.5|x / x|x.prod()|x.cumprod(0)|x.log1p()",
+    (1.0, 1.0, 0.0): """x.amax()|x.max()|x.max(0).values|x.sort().values
+torch.minimum(x, torch.ones(3))|x.var(correction=0)|x.masked_fill(x > 0, 0)""",
+    (1.0, 1.0, 1.0): "x.std()|x.amin()|torch.where(x > 0, x.log(), 0.0)",
+    (0.0, 0.0, 0.0): "x.norm()|F.normalize(x, dim=0)|x.logsumexp(0)",
+    (-INF, -INF, -INF): "x.logsumexp(0)|x.softmax(0)|x.log_softmax(0)|x.exp()",
+    (-INF, 0.0, 1.0): "x.logsumexp(0)|x.log_softmax(0)|x.softmax(0)|x.amax()",
+    (INF, 0.0, 1.0): "x.logsumexp(0)|x.amax()|x.softmax(0)",
+}
+
+
+def slopes(library, expression, values):
+    autograd = library.autograd
+    with getattr(autograd, "recording", contextlib.nullcontext)():
+        x = library.tensor(values).requires_grad_()
+        names = {"torch": library, "F": library.nn.functional, "x": x}
+        y = eval(expression, names)
+        return autograd.grad(y.sum(), x)[0].tolist()
+
+
+@pytest.mark.parametrize("values", GRADIENTS, ids=str)
+def test_gradients_agree_where_a_slope_is_a_convention(values):
+    for expression in GRADIENTS[values].replace("\n", "|").split("|"):
+        ours, theirs = (
+            slopes(t, expression, values) for t in (stand_in, real)
+        )
+        assert ours == pytest.approx(theirs, nan_ok=True), expression
 
 
 def test_every_public_name_of_the_stand_in_is_in_an_expression():

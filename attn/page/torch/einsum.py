@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import string
 from typing import Any
 
 from .errors import said
@@ -13,12 +14,15 @@ from .shapes import diagonal, permuted, reshape, transpose
 from .sizes import Size
 from .tensor import Tensor, expand_to
 
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
 Labels = list[Any]
 """An axis each: a letter, or a number for one of an ellipsis."""
 
 
 @function
 def einsum(equation, *operands):
+    if isinstance(equation, Tensor):
+        equation, operands = _equation(equation, *operands)
     if len(operands) == 1 and isinstance(operands[0], tuple | list):
         operands = tuple(operands[0])
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -45,6 +49,18 @@ def einsum(equation, *operands):
         x = sum_(x, gone)
         labels = [c for c in labels if c in result]
     return permuted(x, [labels.index(c) for c in result])
+
+
+def _equation(*given: Any) -> tuple[str, tuple[Tensor, ...]]:
+    """Return letters in place of lists of axes, each behind its operand."""
+    terms = [
+        "".join("..." if i is ... else _LETTERS[i] for i in places)
+        for places in (*given[1::2], *given[len(given) & ~1 :])
+    ]
+    left = terms[: len(given) // 2]
+    arrow = "->" * (len(given) % 2)
+    right = terms[-1] if arrow else ""
+    return ",".join(left) + arrow + right, given[: len(left) * 2 : 2]
 
 
 def _labels(term: str, hidden: int) -> Labels:

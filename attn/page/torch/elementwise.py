@@ -72,6 +72,13 @@ FLOATS: dict[str, Function] = {
     "reciprocal": lambda x: 1 / x,
     "sigmoid": sigmoid,
 }
+
+
+def relu(x: Any) -> Any:
+    """Return a number that is above 0, or NaN; else 0."""
+    return x if x > 0 or x != x else 0
+
+
 _SAME: dict[str, Function] = {
     "abs": abs,
     "square": lambda x: x * x,
@@ -79,7 +86,7 @@ _SAME: dict[str, Function] = {
     "floor": _whole(math.floor),
     "ceil": _whole(math.ceil),
     "trunc": _whole(math.trunc),
-    "relu": lambda x: x if x > 0 or x != x else 0,
+    "relu": relu,
 }
 _TESTS: dict[str, Function] = {
     "isnan": lambda x: x != x,

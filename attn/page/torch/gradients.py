@@ -122,6 +122,7 @@ _SLOPES: dict[Any, Callable[[float, float], float]] = {
     math.tanh: lambda x, y: 1 - y * y,
     math.sin: lambda x, y: math.cos(x) if x - x == 0 else nan,
     math.cos: lambda x, y: -math.sin(x) if x - x == 0 else nan,
+    elementwise.relu: lambda x, y: float(x > 0) if x == x else nan,
     elementwise.sigmoid: lambda x, y: y * (1 - y),
     elementwise.FLOATS["rsqrt"]: lambda x, y: -0.5 * y * y * y,
     elementwise.FLOATS["reciprocal"]: lambda x, y: -y * y,

@@ -10,7 +10,7 @@ from .conversion import convert
 from .creation import CHANCE, filled
 from .dtypes import bool_, finfo, float32, float64, int64
 from .einsum import einsum
-from .elementwise import elementwise, sigmoid
+from .elementwise import elementwise, relu, sigmoid
 from .errors import not_here, said
 from .indexing import getitem
 from .joining import cat, repeat_interleave
@@ -39,13 +39,14 @@ def _gelu(x: float) -> float:
     return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
-for _name, _f in {
+_ACTIVATIONS: dict[str, Any] = {
     "silu": lambda x: x * sigmoid(x),
     "softplus": lambda x: x if x > 20 else math.log1p(math.exp(x)),
     "sigmoid": sigmoid,
     "tanh": math.tanh,
-    "relu": lambda x: x if x > 0 or x != x else 0.0,
-}.items():
+    "relu": relu,
+}
+for _name, _f in _ACTIVATIONS.items():
     functional(elementwise(_name, _f))
 
 

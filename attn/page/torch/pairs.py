@@ -143,8 +143,15 @@ def _register(
     return both(compute, *others)
 
 
-_register("maximum", larger, numbers=False)
-_register("minimum", smaller, numbers=False)
+def _halves(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the larger or smaller; of equal floats a half of each."""
+    return lambda a, b: (
+        a / 2 + b / 2 if a == b and isinstance(a, float) else f(a, b)
+    )
+
+
+_register("maximum", _halves(larger), numbers=False)
+_register("minimum", _halves(smaller), numbers=False)
 mul = _register("mul", operator.mul, _keep, "multiply")
 _true_divide = _register("true_divide", divided, as_float)
 _register("hypot", math.hypot, as_float)

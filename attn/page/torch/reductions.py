@@ -12,6 +12,7 @@ from operator import mul
 from typing import Any, NamedTuple
 
 from .dtypes import FLOAT, REAL, bool_, dtype, float32, int64
+from .elementwise import FLOATS, apply
 from .errors import not_here, said
 from .names import LINALG, METHODS, both, function, linalg
 from .shapes import permuted
@@ -102,7 +103,7 @@ def _spread(name: str, last: Callable[[float], float]) -> None:
 
 
 _spread("var", lambda x: x)
-_spread("std", lambda x: math.sqrt(x) if x - x == 0 else x)
+_spread("std", lambda x: math.sqrt(x) if x and x - x == 0 else x)
 
 
 @function
@@ -182,8 +183,14 @@ def returned(name: str) -> type[_Pair]:
 def _extreme(which: str, f: Row) -> None:
     pair = returned(which)
 
+    def shared(row: list[Any]) -> Any:
+        found = f(row)  # of several, each has its part
+        if not isinstance(found, float) or row.count(found) < 2:
+            return found
+        return mean_of([x for x in row if x == found])
+
     def best(input, dim=(), keepdim=False):
-        return reduce(input, dim, keepdim, f, input.dtype)
+        return reduce(input, dim, keepdim, shared, input.dtype)
 
     def place(input, dim=None, keepdim=False):
         at = lambda row: place_of(row, f(row))  # noqa: E731
@@ -194,7 +201,8 @@ def _extreme(which: str, f: Row) -> None:
             return METHODS[f"{which}imum"](input, dim)
         if dim is None:
             return best(input)
-        return pair(best(input, dim, keepdim), place(input, dim, keepdim))
+        first = reduce(input, dim, keepdim, f, input.dtype)
+        return pair(first, place(input, dim, keepdim))
 
     names = f"a{which}", f"arg{which}", which
     for g, name in zip((best, place, both_of), names, strict=True):
@@ -211,8 +219,8 @@ _extreme("min", smallest)
 
 def _logsumexp(row: list[float]) -> float:
     high = largest(row) if row else -inf
-    if high - high != 0:
-        return high
+    if high - high != 0:  # the slope of each infinity is NaN
+        return apply(FLOATS["log"], [sum(apply(FLOATS["exp"], row))])[0]
     return high + math.log(sum([math.exp(x - high) for x in row]))
 
 
