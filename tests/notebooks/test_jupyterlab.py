@@ -304,8 +304,12 @@ def an_exercise_is_answered(learner, stub, check):
     learner.types(stub, RIGHT + "(")
     assert "SyntaxError (line 2)" in learner.runs(check)
     learner.types(stub, 'reset("mask-causal")')
+    learner.tab.wait_for_function(
+        f"name => ({CELLS})().find(c => c.id === name)"
+        ".source.includes('# YOUR CODE HERE')",
+        arg=stub,
+    )
     assert "not started" in learner.runs(check)
-    assert "# YOUR CODE HERE" in learner.cell(stub)["source"]
     learner.types(stub, RIGHT)
     assert learner.runs(check).startswith("✓ mask-causal  1/1 points")
     learner.sees(check, "✓ right")
