@@ -140,10 +140,17 @@ def text(name: str, x: Any) -> None:
         raise TypeError(f"{name} must be a string; got {x!r}")
 
 
-def function(name: str, x: Any) -> None:
-    """Require what can be called."""
+def choice(name: str, x: Any, known: Collection[Any]) -> None:
+    """Require one of some values."""
+    if x not in (values := tuple(known)):
+        raise ValueError(f"{name} must be one of {values}; got {x!r}")
+
+
+def function(name: str, x: Any, form: str = "") -> None:
+    """Require what can be called; ``form`` says how, after a space."""
     if not callable(x):
-        raise TypeError(f"{name} must be a function; got {x!r}")
+        got = f"a {type(x).__name__}" if isinstance(x, Tensor) else repr(x)
+        raise TypeError(f"{name} must be a function{form}; got {got}")
 
 
 def integer(name: str, x: Any) -> None:

@@ -219,8 +219,7 @@ class Registry(Mapping[str, Implementation]):
             )
         if name in self._own or name == "auto":
             raise ValueError(f"name must be new; {name!r} is in use")
-        if mask not in MASKS:
-            raise ValueError(f"mask must be one of {MASKS}; got {mask!r}")
+        arguments.choice("mask", mask, MASKS)
 
         def add(function: Attention) -> Attention:
             arguments.function("function", function)

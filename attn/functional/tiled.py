@@ -192,8 +192,7 @@ def tiled(
             "tiled_attention must be called outside transforms of torch.func, "
             "of which it takes none: use grouped_attention"
         )
-    for name, size in (("block_q", block_q), ("block_k", block_k)):
-        arguments.count(name, size)
+    arguments.counts(block_q=block_q, block_k=block_k)
     out, lse = _Tiled.apply(
         inputs.query, inputs.key, inputs.value, inputs.attn_mask,
         inputs.sinks, inputs, (block_q, block_k),

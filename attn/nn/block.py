@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.masks import Mask
 from attn.nn import validation
 from attn.nn.attention import MultiHeadAttention
@@ -243,10 +244,7 @@ def check_halves(
     memory_norm: bool,
 ) -> None:
     """Require halves that make a block."""
-    if norm_order not in NORM_ORDERS:
-        raise ValueError(
-            f"norm_order must be one of {NORM_ORDERS}; got {norm_order!r}"
-        )
+    arguments.choice("norm_order", norm_order, NORM_ORDERS)
     if not (self_attention or cross_attention):
         raise ValueError(
             "self_attention or cross_attention must be True; got False twice"

@@ -56,7 +56,8 @@ class FeedForward(nn.Module):
         hidden_dim = 4 * embed_dim if hidden_dim is None else hidden_dim
         arguments.count("hidden_dim", hidden_dim)
         self.embed_dim = embed_dim
-        self.activation = _checked(activation)
+        arguments.choice("activation", activation, ACTIVATIONS)
+        self.activation = activation
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
         self.dropout = nn.Dropout(dropout)
@@ -112,7 +113,8 @@ class SwiGLU(nn.Module):
             hidden_dim = gated_hidden_dim(embed_dim)
         arguments.count("hidden_dim", hidden_dim)
         self.embed_dim = embed_dim
-        self.activation = _checked(activation)
+        arguments.choice("activation", activation, ACTIVATIONS)
+        self.activation = activation
         self.gate_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
@@ -186,12 +188,3 @@ def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
     """
     arguments.count("multiple_of", multiple_of)
     return -(-(8 * embed_dim // 3) // multiple_of) * multiple_of
-
-
-def _checked(activation: str) -> str:
-    if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"activation must be one of {list(ACTIVATIONS)}; got "
-            f"{activation!r}"
-        )
-    return activation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attn import arguments
 from attn.cache import LatentCache
 from attn.nn.indexer import LightningIndexer
 
@@ -16,8 +17,7 @@ def options(absorb: object, gate: object) -> None:
         raise ValueError(
             f"absorb must be True, False or 'auto'; got {absorb!r}"
         )
-    if gate not in GATES:
-        raise ValueError(f"gate must be one of {GATES}; got {gate!r}")
+    arguments.choice("gate", gate, GATES)
 
 
 def indexer(indexer: Any, q_lora_rank: int | None) -> None:
