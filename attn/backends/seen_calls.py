@@ -68,7 +68,7 @@ def call_key(
     mask, dropout_p, is_causal, scale, gqa, softcap, sinks, window, start = (
         options.values()
     )
-    scalars = (dropout_p, is_causal, scale, gqa, softcap, start)
+    scalars = (dropout_p, is_causal, scale, gqa, softcap, start, return_lse)
     if window is not None:
         scalars += window if type(window) is tuple else (window,)
     kinds = tuple(map(type, scalars))  # True equals 1, and is no q_offset
@@ -103,7 +103,6 @@ def call_key(
         scalars,
         kinds,
         traits,
-        return_lse,
     )
 
 

@@ -49,6 +49,7 @@ def kv_cache_bytes(
     return 2 * tokens * num_kv_heads * head_dim * bytes_of(dtype)
 
 
+@arguments.named()
 def attention_parameters(
     embed_dim: int,
     num_heads: int,
@@ -112,6 +113,7 @@ class AttentionCost(NamedTuple):
         return self.flops / self.bytes
 
 
+@arguments.named()
 def attention_cost(
     batch: int,
     q_len: int,

@@ -37,6 +37,7 @@ class MixerCost(NamedTuple):
     parallel_over: str  # what can be computed at the same time
 
 
+@arguments.named()
 def mixer_cost(
     kind: str,
     seq_len: int,

@@ -83,6 +83,8 @@ class ModelShape:
             windowed_layers=self.windowed_layers,
         )
         check_heads(self.num_heads, self.num_kv_heads)
+        for name in ("gated", "bias", "qk_norm", "tied"):
+            arguments.flag(name, getattr(self, name))
         arguments.choice("norm", self.norm, ("rms", "layer"))
         arguments.choice("norms", self.norms, (1, 2, 4))
         if self.windowed_layers > self.num_layers:
@@ -129,6 +131,7 @@ class ModelShape:
         embeddings += self.max_positions
         return self.num_layers * layer + embeddings * E + norm
 
+    @arguments.named()
     def flops(
         self,
         batch: int,
@@ -179,6 +182,7 @@ class ModelShape:
             for count, window in layers
         )
 
+    @arguments.named()
     def training_flops(
         self,
         batch: int,
@@ -206,6 +210,7 @@ class ModelShape:
             flops += self._attention(batch, seq_len, seq_len, is_causal) // 2
         return flops
 
+    @arguments.named()
     def activation_bytes(
         self,
         batch: int,

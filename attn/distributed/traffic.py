@@ -11,6 +11,7 @@ from attn.distributed.ulysses import shard_heads
 _SCHEMES = ("ring", "all_gather", "ulysses", "decode", "heads")
 
 
+@arguments.named()
 def traffic(
     scheme: str,
     world_size: int,

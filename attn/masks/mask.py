@@ -83,6 +83,7 @@ class Mask:
         form = " (b, h, q_idx, kv_idx) -> bool"
         arguments.function("predicate", self.predicate, form)
         arguments.text("text", self.text)
+        arguments.flag("uses_query", self.uses_query)
 
     def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return self.predicate(b, h, q_idx, kv_idx)

@@ -91,6 +91,7 @@ class TransformerBlock(nn.Module):
     attention_norm: Any
     feed_forward_norm: Any
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -185,6 +186,7 @@ class TransformerBlock(nn.Module):
         Raises:
             ValueError: an argument is missing, or has no use.
         """
+        arguments.flag("need_weights", need_weights)
         if (memory is None) != (self.cross_attention is None):
             need = "given with" if memory is None else "None without"
             got = "None" if memory is None else "a tensor"

@@ -49,8 +49,7 @@ def kind(f: dataclasses.Field[Any], x: Any) -> None:
     if kind == "int":
         arguments.count(f.name, x, f.metadata.get("least", 1))
     elif kind == "bool":
-        if not isinstance(x, bool):
-            raise TypeError(f"{f.name} must be True or False; got {x!r}")
+        arguments.flag(f.name, x)
     elif f.name == "dropout":
         arguments.number(f.name, x, 0)
     else:

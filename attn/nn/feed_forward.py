@@ -42,6 +42,7 @@ class FeedForward(nn.Module):
     Source: Vaswani et al. 2017, section 3.3; Hendrycks and Gimpel 2016.
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -98,6 +99,7 @@ class SwiGLU(nn.Module):
     Source: Shazeer 2020, "GLU variants improve Transformer".
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,

@@ -13,7 +13,7 @@ GATES = (None, "element", "head")
 
 def options(absorb: object, gate: object) -> None:
     """Require a way to compute, and a kind of gate."""
-    if absorb not in (True, False, "auto"):
+    if not (isinstance(absorb, bool) or absorb == "auto"):
         raise ValueError(
             f"absorb must be True, False or 'auto'; got {absorb!r}"
         )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.cache import Cache, StateCache, ragged
 from attn.masks import Mask
 from attn.nn import validation
@@ -56,6 +57,7 @@ class StateLayer(nn.Module):
         """
         raise NotImplementedError
 
+    @arguments.named()
     def forward(
         self,
         query: Tensor,
@@ -158,6 +160,11 @@ def _refuse(
             "need_weights must be False for a layer with a state, which has "
             "no attention weights; got True"
         )
+    refuse_later(is_causal)
+
+
+def refuse_later(is_causal: bool | None) -> None:
+    """Require causality."""
     if is_causal is False:
         raise ValueError(
             "is_causal must be True or None for a layer with a state, which "

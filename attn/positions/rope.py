@@ -21,6 +21,7 @@ from attn.positions.rope_scaling import RopeFrequencies
 RopeTables = tuple[Tensor, Tensor]
 
 
+@arguments.named()
 def rope_tables(
     positions: Tensor,
     frequencies: Tensor | RopeFrequencies,
@@ -83,6 +84,7 @@ def rope_tables(
     return angle.cos() * factor, angle.sin() * factor
 
 
+@arguments.named()
 def apply_rope(
     x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False
 ) -> Tensor:
