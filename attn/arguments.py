@@ -165,8 +165,20 @@ def choice(name: str, x: Any, known: Collection[Any]) -> None:
 def function(name: str, x: Any, form: str = "") -> None:
     """Require what can be called; ``form`` says how, after a space."""
     if not callable(x):
-        got = f"a {type(x).__name__}" if isinstance(x, Tensor) else repr(x)
-        raise TypeError(f"{name} must be a function{form}; got {got}")
+        raise TypeError(f"{name} must be a function{form}; got {_shown(x)}")
+
+
+def instance(name: str, x: Any, kind: Any, need: str) -> None:
+    """Require an object of a kind, which ``need`` describes."""
+    if not isinstance(x, kind):
+        raise TypeError(f"{name} must be {need}; got {type(x).__name__}")
+
+
+def absent(why: str, /, **given: Any) -> None:
+    """Require None of each; ``why`` says in which call."""
+    for name, x in given.items():
+        if x is not None:
+            raise ValueError(f"{name} must be None {why}; got {_shown(x)}")
 
 
 def flag(name: str, x: Any, optional: bool = False) -> None:
@@ -221,6 +233,10 @@ def same_device(name: str, x: Tensor, other: str, like: Tensor) -> None:
             f"{name} must be on the device of {other}, {like.device}; got "
             f"{x.device}"
         )
+
+
+def _shown(x: Any) -> str:
+    return "a tensor" if isinstance(x, Tensor) else repr(x)
 
 
 def _is_int(x: Any) -> bool:

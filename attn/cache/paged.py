@@ -103,10 +103,7 @@ class PagedCache(Cache):
     seq_len: Tensor
 
     def __init__(self, pool: PagePool, batch: int):
-        if not isinstance(pool, PagePool):
-            raise TypeError(
-                f"pool must be a PagePool; got {type(pool).__name__}"
-            )
+        arguments.instance("pool", pool, PagePool, "a PagePool")
         arguments.count("batch", batch, 0)
         self.pool = pool
         self.pages: list[list[int]] = [[] for _ in range(batch)]

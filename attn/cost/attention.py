@@ -164,11 +164,9 @@ def attention_cost(
     """
     check_sizes(batch=batch, q_len=q_len, kv_len=kv_len, head_dim=head_dim)
     check_heads(num_heads, num_kv_heads)
-    if window is not None and not is_causal:
-        raise ValueError(
-            "window must be None without is_causal, which counts all pairs; "
-            f"got {window}"
-        )
+    if not is_causal:
+        why = "without is_causal, which counts all pairs"
+        arguments.absent(why, window=window)
     pairs, read = q_len * kv_len, kv_len
     if is_causal:
         pairs = causal_pairs(q_len, kv_len)

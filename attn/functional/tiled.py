@@ -48,11 +48,8 @@ def online_softmax(blocks: Iterable[State]) -> State:
 
     Source: Milakov and Gimelshein 2018; Rabe and Staats 2021.
     """
-    if not isinstance(blocks, Iterable):
-        raise TypeError(
-            "blocks must be pairs of scores and values; got "
-            f"{type(blocks).__name__}"
-        )
+    need = "pairs of scores and values"
+    arguments.instance("blocks", blocks, Iterable, need)
     m_i = None
     for block in blocks:
         scores, value = _pair("each block", "scores and values", block)

@@ -131,11 +131,8 @@ def attn_mask(
     attn_mask: Tensor, query: Tensor, scores: tuple[int, ...]
 ) -> None:
     """Require an unambiguous tensor that broadcasts to the scores."""
-    if not isinstance(attn_mask, Tensor):
-        raise TypeError(
-            "attn_mask must be a bool or float tensor, or an attn Mask; got "
-            f"{type(attn_mask).__name__}"
-        )
+    need = "a bool or float tensor, or an attn Mask"
+    arguments.instance("attn_mask", attn_mask, Tensor, need)
     arguments.same_device("attn_mask", attn_mask, "query", query)
     floats = dict.fromkeys((query.dtype, torch.float32))
     if attn_mask.dtype not in (torch.bool, *floats):

@@ -195,12 +195,9 @@ class TransformerBlock(nn.Module):
             )
         if memory is not None and self.memory_norm is not None:
             memory = self.memory_norm(memory)
-        for name in _OF_SELF_ATTENTION if self.attention is None else ():
-            if options.get(name) is not None:
-                raise ValueError(
-                    f"{name} must be None for a block without "
-                    f"self_attention; got {options[name]!r}"
-                )
+        if self.attention is None:
+            unused = {x: options.get(x) for x in _OF_SELF_ATTENTION}
+            arguments.absent("for a block without self_attention", **unused)
         inputs: dict[str, dict[str, Any]] = {
             "attention": options,
             "cross_attention": {

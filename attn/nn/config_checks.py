@@ -88,10 +88,7 @@ def without_self_attention(config: Any) -> None:
             "positions must be added to the embeddings, or 'none', without "
             f"self_attention; got {config.positions!r}"
         )
-    if config.window is not None:
-        raise ValueError(
-            f"window must be None without self_attention; got {config.window}"
-        )
+    arguments.absent("without self_attention", window=config.window)
 
 
 def layers_with_a_state(config: Any) -> None:

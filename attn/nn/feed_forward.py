@@ -168,12 +168,8 @@ def feed_forward_factory(
             f"feed_forward must be one of {FEED_FORWARDS}, or a class; got "
             f"{feed_forward!r}"
         )
-    for name, x in {"hidden_dim": hidden_dim, "ffn_bias": ffn_bias}.items():
-        if x is not None:
-            raise ValueError(
-                f"{name} must be None with a feed_forward of "
-                f"{feed_forward!r}; got {x}"
-            )
+    why = f"with a feed_forward of {feed_forward!r}"
+    arguments.absent(why, hidden_dim=hidden_dim, ffn_bias=ffn_bias)
     return None if isinstance(feed_forward, str) else feed_forward
 
 

@@ -24,11 +24,8 @@ def indexer(indexer: Any, q_lora_rank: int | None) -> None:
     """Require an indexer that reads the latent queries, if there are any."""
     if indexer is None:
         return
-    if not isinstance(indexer, LightningIndexer):
-        raise TypeError(
-            "indexer must be a LightningIndexer or None; got "
-            f"{type(indexer).__name__}"
-        )
+    need = "a LightningIndexer or None"
+    arguments.instance("indexer", indexer, LightningIndexer, need)
     got = indexer.wq_b.in_features
     if q_lora_rank is not None and got != q_lora_rank:
         raise ValueError(

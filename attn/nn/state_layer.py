@@ -108,11 +108,9 @@ class StateLayer(nn.Module):
             lengths, x, key_padding_mask=key_padding_mask
         )
         real = _real_tokens(x, key_padding_mask, lengths, cache)
-        if cu_seqlens is not None and (cache is not None or real is not None):
-            raise ValueError(
-                "cu_seqlens must be None with a cache or padding: packed "
-                "texts have none; got a tensor"
-            )
+        if cache is not None or real is not None:
+            why = "with a cache or padding: packed texts have none"
+            arguments.absent(why, cu_seqlens=cu_seqlens)
         order = None
         if real is not None and lengths is None:  # move them to the front
             order = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
@@ -186,10 +184,8 @@ def _real_tokens(
         return None
     read = 0 if cache is None else cache.seq_len
     if isinstance(read, Tensor):
-        raise ValueError(
-            "key_padding_mask must be None with a cache whose rows have "
-            "different lengths; got a tensor"
-        )
+        why = "with a cache whose rows have different lengths"
+        arguments.absent(why, key_padding_mask=key_padding_mask)
     mask = key_padding_mask
     if mask.dtype != torch.bool:
         raise TypeError(

@@ -59,11 +59,8 @@ def rope_tables(
     arguments.real("positions", positions)
     if isinstance(frequencies, Tensor):
         frequencies = RopeFrequencies(frequencies)
-    if not isinstance(frequencies, RopeFrequencies):
-        raise TypeError(
-            "frequencies must be those of rope_frequencies, or their inv_freq;"
-            f" got {type(frequencies).__name__}"
-        )
+    need = "those of rope_frequencies, or their inv_freq"
+    arguments.instance("frequencies", frequencies, RopeFrequencies, need)
     inv_freq, factor = frequencies
     if inv_freq.dim() != 1:
         raise ValueError(
