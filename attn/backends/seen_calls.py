@@ -68,8 +68,9 @@ def call_key(
     mask, dropout_p, is_causal, scale, gqa, softcap, sinks, window, start = (
         options.values()
     )
-    flags = (is_causal, gqa, return_lse)
-    scalars = (dropout_p, scale, softcap, start, *flags)
+    scalars: tuple[Any, ...] = (
+        dropout_p, is_causal, scale, gqa, softcap, start, return_lse,
+    )  # fmt: skip
     if window is not None:
         scalars += window if type(window) is tuple else (window,)
     kinds = tuple(map(type, scalars))  # True equals 1, and is no q_offset
