@@ -68,9 +68,7 @@ def call_key(
     mask, dropout_p, is_causal, scale, gqa, softcap, sinks, window, start = (
         options.values()
     )
-    scalars: tuple[Any, ...] = (
-        dropout_p, is_causal, scale, gqa, softcap, start, return_lse,
-    )  # fmt: skip
+    scalars = (dropout_p, is_causal, scale, gqa, softcap, start)
     if window is not None:
         scalars += window if type(window) is tuple else (window,)
     kinds = tuple(map(type, scalars))  # True equals 1, and is no q_offset
@@ -105,6 +103,7 @@ def call_key(
         scalars,
         kinds,
         traits,
+        return_lse,
     )
 
 

@@ -60,7 +60,6 @@ class StaticCache(Cache):
     Source: transformers ``StaticCache``.
     """
 
-    @arguments.named()
     def __init__(
         self,
         batch: int,

@@ -49,7 +49,6 @@ def kv_cache_bytes(
     return 2 * tokens * num_kv_heads * head_dim * bytes_of(dtype)
 
 
-@arguments.named()
 def attention_parameters(
     embed_dim: int,
     num_heads: int,
@@ -113,7 +112,6 @@ class AttentionCost(NamedTuple):
         return self.flops / self.bytes
 
 
-@arguments.named()
 def attention_cost(
     batch: int,
     q_len: int,
@@ -164,9 +162,11 @@ def attention_cost(
     """
     check_sizes(batch=batch, q_len=q_len, kv_len=kv_len, head_dim=head_dim)
     check_heads(num_heads, num_kv_heads)
-    if not is_causal:
-        why = "without is_causal, which counts all pairs"
-        arguments.absent(why, window=window)
+    if window is not None and not is_causal:
+        raise ValueError(
+            "window must be None without is_causal, which counts all pairs; "
+            f"got {window}"
+        )
     pairs, read = q_len * kv_len, kv_len
     if is_causal:
         pairs = causal_pairs(q_len, kv_len)

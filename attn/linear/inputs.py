@@ -121,7 +121,8 @@ def state_like(
 
 def check_form(mode: str, chunk_size: int) -> None:
     """Require a form, and a size of its chunks."""
-    arguments.choice("mode", mode, MODES)
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {MODES}; got {mode!r}")
     arguments.count("chunk_size", chunk_size)
 
 

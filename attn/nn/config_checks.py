@@ -49,7 +49,8 @@ def kind(f: dataclasses.Field[Any], x: Any) -> None:
     if kind == "int":
         arguments.count(f.name, x, f.metadata.get("least", 1))
     elif kind == "bool":
-        arguments.flag(f.name, x)
+        if not isinstance(x, bool):
+            raise TypeError(f"{f.name} must be True or False; got {x!r}")
     elif f.name == "dropout":
         arguments.number(f.name, x, 0)
     else:
@@ -88,7 +89,10 @@ def without_self_attention(config: Any) -> None:
             "positions must be added to the embeddings, or 'none', without "
             f"self_attention; got {config.positions!r}"
         )
-    arguments.absent("without self_attention", window=config.window)
+    if config.window is not None:
+        raise ValueError(
+            f"window must be None without self_attention; got {config.window}"
+        )
 
 
 def layers_with_a_state(config: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attn import arguments
 from attn.cache import Cache, StateCache, ragged
 from attn.masks import Mask
 from attn.nn import validation
@@ -57,7 +56,6 @@ class StateLayer(nn.Module):
         """
         raise NotImplementedError
 
-    @arguments.named()
     def forward(
         self,
         query: Tensor,
@@ -108,9 +106,11 @@ class StateLayer(nn.Module):
             lengths, x, key_padding_mask=key_padding_mask
         )
         real = _real_tokens(x, key_padding_mask, lengths, cache)
-        if cache is not None or real is not None:
-            why = "with a cache or padding: packed texts have none"
-            arguments.absent(why, cu_seqlens=cu_seqlens)
+        if cu_seqlens is not None and (cache is not None or real is not None):
+            raise ValueError(
+                "cu_seqlens must be None with a cache or padding: packed "
+                "texts have none; got a tensor"
+            )
         order = None
         if real is not None and lengths is None:  # move them to the front
             order = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
@@ -158,11 +158,6 @@ def _refuse(
             "need_weights must be False for a layer with a state, which has "
             "no attention weights; got True"
         )
-    refuse_later(is_causal)
-
-
-def refuse_later(is_causal: bool | None) -> None:
-    """Require causality."""
     if is_causal is False:
         raise ValueError(
             "is_causal must be True or None for a layer with a state, which "
@@ -184,8 +179,10 @@ def _real_tokens(
         return None
     read = 0 if cache is None else cache.seq_len
     if isinstance(read, Tensor):
-        why = "with a cache whose rows have different lengths"
-        arguments.absent(why, key_padding_mask=key_padding_mask)
+        raise ValueError(
+            "key_padding_mask must be None with a cache whose rows have "
+            "different lengths; got a tensor"
+        )
     mask = key_padding_mask
     if mask.dtype != torch.bool:
         raise TypeError(

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn import arguments
 from attn.plot.heads import ModelAttention
 
 #: What can be read on an axis, and what a page can hold.
@@ -135,7 +134,10 @@ def _run(
             f"none from {name!r}: attn.hf.attach(model) computes them"
         )
     field = field or next(iter(found))
-    arguments.choice("field", field, found)
+    if field not in found:
+        raise ValueError(
+            f"field must be one of {', '.join(found)}; got {field!r}"
+        )
     return field, found[field]
 
 

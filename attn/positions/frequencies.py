@@ -90,7 +90,10 @@ def rope_frequencies(
         if x is not None:
             arguments.count(name, x, 0)
     arguments.number("partial_rotary_factor", partial_rotary_factor)
-    arguments.choice("type", type, ROPE_INIT_FUNCTIONS)
+    if not isinstance(type, str) or type not in ROPE_INIT_FUNCTIONS:
+        raise ValueError(
+            f"type must be one of {list(ROPE_INIT_FUNCTIONS)}; got {type!r}"
+        )
     compute = ROPE_INIT_FUNCTIONS[type]
     given = {name: x for name, x in parameters.items() if x is not None}
     _check_parameters(compute, type, given)

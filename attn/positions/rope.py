@@ -21,7 +21,6 @@ from attn.positions.rope_scaling import RopeFrequencies
 RopeTables = tuple[Tensor, Tensor]
 
 
-@arguments.named()
 def rope_tables(
     positions: Tensor,
     frequencies: Tensor | RopeFrequencies,
@@ -59,8 +58,11 @@ def rope_tables(
     arguments.real("positions", positions)
     if isinstance(frequencies, Tensor):
         frequencies = RopeFrequencies(frequencies)
-    need = "those of rope_frequencies, or their inv_freq"
-    arguments.instance("frequencies", frequencies, RopeFrequencies, need)
+    if not isinstance(frequencies, RopeFrequencies):
+        raise TypeError(
+            "frequencies must be those of rope_frequencies, or their inv_freq;"
+            f" got {type(frequencies).__name__}"
+        )
     inv_freq, factor = frequencies
     if inv_freq.dim() != 1:
         raise ValueError(
@@ -81,7 +83,6 @@ def rope_tables(
     return angle.cos() * factor, angle.sin() * factor
 
 
-@arguments.named()
 def apply_rope(
     x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False
 ) -> Tensor:

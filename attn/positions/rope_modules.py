@@ -41,7 +41,6 @@ class Rope(nn.Module):
         True
     """
 
-    @arguments.named()
     def __init__(
         self,
         head_dim: int,

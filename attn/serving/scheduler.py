@@ -102,8 +102,11 @@ class Scheduler:
         watermark: int = 0,
         can_crop: bool = True,
     ):
-        need = "a PageAllocator or a PagePool"
-        arguments.instance("pool", pool, PageAllocator, need)
+        if not isinstance(pool, PageAllocator):
+            raise TypeError(
+                "pool must be a PageAllocator or a PagePool; got "
+                f"{type(pool).__name__}"
+            )
         arguments.count("max_num_seqs", max_num_seqs)
         arguments.count("max_num_batched_tokens", max_num_batched_tokens)
         arguments.count("watermark", watermark, 0)
@@ -159,8 +162,11 @@ class Scheduler:
 
         Its pages come back at once; see ``Engine.abort``.
         """
-        need = "a Request, or the id of one"
-        arguments.instance("request", request, Hashable, need)
+        if not isinstance(request, Hashable):
+            raise TypeError(
+                "request must be a Request, or the id of one; got "
+                f"{type(request).__name__}"
+            )
         for x in (*self.running, *self.waiting):
             if x is request or x.id == request:
                 x.aborted = True

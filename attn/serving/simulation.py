@@ -152,7 +152,6 @@ def simulate(
     return trace
 
 
-@arguments.named()
 def simulate_static(
     requests: Iterable[Request],
     step_time: StepTime,
