@@ -184,10 +184,11 @@ def _extreme(which: str, f: Row) -> None:
     pair = returned(which)
 
     def shared(row: list[Any]) -> Any:
-        found = f(row)  # of several, each has its part
+        found = f(row)  # of several, each has its part of the slope
         if not isinstance(found, float) or row.count(found) < 2:
             return found
-        return mean_of([x for x in row if x == found])
+        base = found if found - found == 0 else 0.0
+        return base + mean_of([x - base for x in row if x == found])
 
     def best(input, dim=(), keepdim=False):
         return reduce(input, dim, keepdim, shared, input.dtype)
