@@ -64,10 +64,10 @@ def used(name: str, source: str) -> frozenset[str]:
     They are of other statements; a function's own variables are none.
     """
     own = _own(name, source)
-    text = ast.unparse(ast.Module(own, []))
     try:
+        text = ast.unparse(ast.Module(own, []))
         table = symtable.symtable(text, "<cell>", "exec")
-    except SyntaxError:  # what only compiling finds: it never ran
+    except (SyntaxError, RecursionError):  # in compiling: it never ran
         return frozenset()
     local = {x.name for x in own if isinstance(x, _DEFINITIONS)}
     local |= {
@@ -113,7 +113,7 @@ def statements(source: str) -> list[ast.stmt] | None:
     """Return the statements of a cell; None where it is no Python."""
     if TIMERS.sub("", source).startswith("%%"):
         return []
-    return _parsed(python(source))
+    return _python(source)[1]
 
 
 def python(source: str) -> str:
@@ -121,19 +121,21 @@ def python(source: str) -> str:
 
     What is no Python even so is returned as it is.
     """
+    return _python(source)[0]
+
+
+def _python(source: str) -> tuple[str, list[ast.stmt] | None]:
+    """Return the Python of a cell, and its statements; None if it has none."""
     text = TIMERS.sub(lambda lines: "\n" * lines[0].count("\n"), source)
     plain = _GIVEN.sub("= None", _MAGIC.sub(r"\1pass", text))
-    texts = (text, textwrap.dedent(plain))
-    return next((x for x in texts if _parsed(x) is not None), source)
-
-
-def _parsed(text: str) -> list[ast.stmt] | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "\d"
-            return ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    for python in (text, textwrap.dedent(plain)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "\d"
+                return python, ast.parse(python).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return source, None
 
 
 def names_bound(
