@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import grading
 from attn.exercises.bindings import python
 from attn.exercises.case import Case
 from attn.exercises.outcome import (
@@ -53,8 +54,6 @@ from attn.grading.checks.result import (
 FILE, TRIED = "<your answer>", "<try it>"
 MOST_PRINTED = 4000  # characters
 _TOOL = 4  # of sys.monitoring: none that a debugger or a profiler uses
-#: What a notebook has, and an answer may have left in it.
-_NOTEBOOKS = "case check goal hint progress reset solution why"
 _PLACES: tuple[Any, ...] = (torch, torch.nn, torch.nn.functional, Tensor)
 
 
@@ -67,7 +66,7 @@ class Program:
     """
 
     def __init__(self, source: str, names: Mapping[str, Any]) -> None:
-        left: dict[str, Any] = dict.fromkeys(_NOTEBOOKS.split(), _nothing)
+        left = dict.fromkeys(grading.__all__, _nothing)  # in a notebook's text
         self.names = {**left, **names, "__name__": "answer"}
         self.printed = Printed()
         self._codes: list[CodeType] = []
