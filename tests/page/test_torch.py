@@ -61,12 +61,9 @@ def test_the_stand_in_agrees_with_pytorch(section, seed):
 INF = math.inf
 #: Where a slope is a convention: ties, bounds, infinities.
 GRADIENTS = {
-    (
-        0.0,
-        -1.0,
-        2.0,
-    ): """F.relu(x)|x.relu()|x.clamp(min=0)|x.clamp(0, 2)|x.abs()
-torch.maximum(x, torch.zeros(3))|x.sign() * x|F.silu(x)|F.softplus(x)""",
+    (0.0, -1.0, 2.0): """F.relu(x)|x.relu()|x.clamp(min=0)|x.clamp(0, 2)
+x.abs()|torch.maximum(x, torch.zeros(3))|x.sign() * x|F.silu(x)
+F.softplus(x)""",
     (0.0, 1.0, 4.0): "x.sqrt()|x**0.5|x / x|x.prod()|x.cumprod(0)|x.log1p()",
     (1.0, 1.0, 0.0): """x.amax()|x.max()|x.max(0).values|x.sort().values
 torch.minimum(x, torch.ones(3))|x.var(correction=0)|x.masked_fill(x > 0, 0)""",

@@ -53,14 +53,14 @@ def einsum(equation, *operands):
 
 def _equation(*given: Any) -> tuple[str, tuple[Tensor, ...]]:
     """Return letters in place of lists of axes, each behind its operand."""
-    terms = [
-        "".join("..." if i is ... else _LETTERS[i] for i in places)
-        for places in (*given[1::2], *given[len(given) & ~1 :])
-    ]
-    left = terms[: len(given) // 2]
-    arrow = "->" * (len(given) % 2)
-    right = terms[-1] if arrow else ""
-    return ",".join(left) + arrow + right, given[: len(left) * 2 : 2]
+    n, has_result = divmod(len(given), 2)
+    left = ",".join(map(_letters, given[1::2]))
+    right = f"->{_letters(given[-1])}" if has_result else ""
+    return left + right, given[: 2 * n : 2]
+
+
+def _letters(places: list[Any]) -> str:
+    return "".join("..." if i is ... else _LETTERS[i] for i in places)
 
 
 def _labels(term: str, hidden: int) -> Labels:
