@@ -293,7 +293,8 @@ class Registry(Mapping[str, Implementation]):
 
         Arguments and errors are those of ``attn.attention``.
         """
-        arguments.flag("return_lse", return_lse)
+        if not isinstance(return_lse, bool):
+            arguments.flag("return_lse", return_lse)
         name = impl or "auto"
         name = self.default if name == "auto" else name
         if not isinstance(name, str):

@@ -243,8 +243,9 @@ def validate(
     num_heads, num_kv_heads = _heads(query), _heads(key)
     q_len, kv_len = query.shape[-2], key.shape[-2]
     validation.heads(num_heads, num_kv_heads, _heads(value), enable_gqa)
-    arguments.flag("is_causal", is_causal)
-    arguments.flag("enable_gqa", enable_gqa)
+    for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if not isinstance(flag, bool):
+            arguments.flag(name, flag)
 
     mask = attn_mask if isinstance(attn_mask, Mask) else None
     bounds = validation.window(window)

@@ -1,7 +1,8 @@
 """The checks behind ``inputs.validate``, one function an argument.
 
 Each error names the argument, what it must be and what it is. A function
-returns a valid argument, with the default in the place of None.
+returns a valid argument, with the default in the place of None. Only a
+refusal enters ``arguments``, so that nine files lead to the kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Require three dense float tensors that fit each other."""
     for name, x in (("query", query), ("key", key), ("value", value)):
-        arguments.tensor(name, x)
+        if not isinstance(x, Tensor):
+            arguments.tensor(name, x)
         if x.is_nested:
             raise TypeError(
                 f"{name} must be dense; got a nested tensor: pad it and pass "
@@ -51,7 +53,7 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
                 f"{name} must have the dtype of query, {query.dtype}; got "
                 f"{x.dtype}{advice}"
             )
-        arguments.same_device(name, x, "query", query)
+        _on_device(name, x, query)
     if key.shape[-1] != query.shape[-1]:
         raise ValueError(
             f"key must have the head_dim of query, {query.shape[-1]}; got "
@@ -131,9 +133,10 @@ def attn_mask(
     attn_mask: Tensor, query: Tensor, scores: tuple[int, ...]
 ) -> None:
     """Require an unambiguous tensor that broadcasts to the scores."""
-    need = "a bool or float tensor, or an attn Mask"
-    arguments.instance("attn_mask", attn_mask, Tensor, need)
-    arguments.same_device("attn_mask", attn_mask, "query", query)
+    if not isinstance(attn_mask, Tensor):
+        need = "a bool or float tensor, or an attn Mask"
+        arguments.instance("attn_mask", attn_mask, Tensor, need)
+    _on_device("attn_mask", attn_mask, query)
     floats = dict.fromkeys((query.dtype, torch.float32))
     if attn_mask.dtype not in (torch.bool, *floats):
         raise TypeError(
@@ -221,7 +224,7 @@ def sinks(
             f"sinks must have one logit for each query head, ({num_heads},); "
             f"got shape {tuple(sinks.shape)}"
         )
-    arguments.same_device("sinks", sinks, "query", query)
+    _on_device("sinks", sinks, query)
     return sinks.contiguous()  # as kernels read them
 
 
@@ -232,9 +235,14 @@ def q_offset(
     if q_offset is None:
         return 0
     if isinstance(q_offset, Tensor):
-        arguments.same_device("q_offset", q_offset, "query", query)
+        _on_device("q_offset", q_offset, query)
     check_q_offset(q_offset, math.prod(batch_shape))
     return q_offset
+
+
+def _on_device(name: str, x: Tensor, query: Tensor) -> None:
+    if x.device != query.device:
+        arguments.same_device(name, x, "query", query)
 
 
 def needs_grad(*tensors: Tensor | None) -> bool:
