@@ -66,19 +66,35 @@ def named(
     """Let a function answer for the keywords that it does not have.
 
     Python's own error suggests nothing, and comes from an inner function
-    where keywords are passed on: ``more`` names these, or ``of`` has them.
+    where keywords are passed on: ``more`` names these, or ``of`` has them;
+    otherwise that function answers. What is annotated as bool must be one.
     """
 
     def decorate(function: AnyFunction) -> AnyFunction:
         known = {**dict.fromkeys(more)}
         for each in (function, of) if of else (function,):
             known |= dict.fromkeys(declared(each))
+        parameters = inspect.signature(function).parameters.values()
+        passes_on = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        passes_on = passes_on and not (more or of)
+        flags = {
+            p.name: (i, "None" in p.annotation)
+            for i, p in enumerate(parameters)
+            if p.annotation in ("bool", "bool | None")
+        }
+        first = min((place for place, _ in flags.values()), default=math.inf)
 
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:
-            for name in given:
-                if name not in known:
+            for name, x in given.items():
+                if name in flags:
+                    flag(name, x, flags[name][1])
+                elif name not in known and not passes_on:
                     raise unknown(function.__qualname__, name, known)
+            if len(args) > first:
+                for name, (place, optional) in flags.items():
+                    if place < len(args):
+                        flag(name, args[place], optional)
             return function(*args, **given)
 
         return call  # type: ignore[return-value]
@@ -140,10 +156,36 @@ def text(name: str, x: Any) -> None:
         raise TypeError(f"{name} must be a string; got {x!r}")
 
 
-def function(name: str, x: Any) -> None:
-    """Require what can be called."""
+def choice(name: str, x: Any, known: Collection[Any]) -> None:
+    """Require one of some values."""
+    if x not in (values := tuple(known)):
+        raise ValueError(f"{name} must be one of {values}; got {x!r}")
+
+
+def function(name: str, x: Any, form: str = "") -> None:
+    """Require what can be called; ``form`` says how, after a space."""
     if not callable(x):
-        raise TypeError(f"{name} must be a function; got {x!r}")
+        raise TypeError(f"{name} must be a function{form}; got {_shown(x)}")
+
+
+def instance(name: str, x: Any, kind: Any, need: str) -> None:
+    """Require an object of a kind, which ``need`` describes."""
+    if not isinstance(x, kind):
+        raise TypeError(f"{name} must be {need}; got {type(x).__name__}")
+
+
+def absent(why: str, /, **given: Any) -> None:
+    """Require None of each; ``why`` says in which call."""
+    for name, x in given.items():
+        if x is not None:
+            raise ValueError(f"{name} must be None {why}; got {_shown(x)}")
+
+
+def flag(name: str, x: Any, optional: bool = False) -> None:
+    """Require True or False; or None, if that is an option."""
+    if not (isinstance(x, bool) or (optional and x is None)):
+        need = "True, False or None" if optional else "True or False"
+        raise TypeError(f"{name} must be {need}; got {x!r}")
 
 
 def integer(name: str, x: Any) -> None:
@@ -191,6 +233,10 @@ def same_device(name: str, x: Tensor, other: str, like: Tensor) -> None:
             f"{name} must be on the device of {other}, {like.device}; got "
             f"{x.device}"
         )
+
+
+def _shown(x: Any) -> str:
+    return "a tensor" if isinstance(x, Tensor) else repr(x)
 
 
 def _is_int(x: Any) -> bool:

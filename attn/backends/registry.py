@@ -219,8 +219,7 @@ class Registry(Mapping[str, Implementation]):
             )
         if name in self._own or name == "auto":
             raise ValueError(f"name must be new; {name!r} is in use")
-        if mask not in MASKS:
-            raise ValueError(f"mask must be one of {MASKS}; got {mask!r}")
+        arguments.choice("mask", mask, MASKS)
 
         def add(function: Attention) -> Attention:
             arguments.function("function", function)
@@ -237,8 +236,8 @@ class Registry(Mapping[str, Implementation]):
                 mask != "contract",
                 reasons,
                 deprioritized,
-                _constant(supports_lse),
-                _constant(tunable),
+                _constant("supports_lse", supports_lse),
+                _constant("tunable", tunable),
                 frozenset(arguments.declared(function)),
                 takes_any=declared is None,
                 is_tested=module.partition(".")[0] == "attn",
@@ -294,6 +293,8 @@ class Registry(Mapping[str, Implementation]):
 
         Arguments and errors are those of ``attn.attention``.
         """
+        if not isinstance(return_lse, bool):
+            arguments.flag("return_lse", return_lse)
         name = impl or "auto"
         name = self.default if name == "auto" else name
         if not isinstance(name, str):
@@ -339,8 +340,11 @@ class Registry(Mapping[str, Implementation]):
         return self.seconds.get(inputs.tuning_key(return_lse), {})
 
 
-def _constant(answer: bool | Condition) -> Condition:
-    return answer if callable(answer) else lambda inputs: bool(answer)
+def _constant(name: str, answer: bool | Condition) -> Condition:
+    if callable(answer):
+        return answer
+    arguments.flag(name, answer)
+    return lambda inputs: answer
 
 
 def _unknown(keyword: str, why: str) -> TypeError:

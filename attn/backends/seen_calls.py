@@ -68,7 +68,9 @@ def call_key(
     mask, dropout_p, is_causal, scale, gqa, softcap, sinks, window, start = (
         options.values()
     )
-    scalars = (dropout_p, is_causal, scale, gqa, softcap, start)
+    scalars: tuple[Any, ...] = (
+        dropout_p, is_causal, scale, gqa, softcap, start, return_lse,
+    )  # fmt: skip
     if window is not None:
         scalars += window if type(window) is tuple else (window,)
     kinds = tuple(map(type, scalars))  # True equals 1, and is no q_offset
@@ -103,7 +105,6 @@ def call_key(
         scalars,
         kinds,
         traits,
-        return_lse,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
+from attn import arguments
 from attn.bench.case import Case, Goal, Sizes, Step
 
 Ours = str | tuple[str, ...]
@@ -201,6 +202,5 @@ CASES = (*_on_cpu(), *_latent(), *_small_calls(), *_on_gpu())
 def find(name: str) -> Case:
     """Return the case of this name."""
     cases = {case.name: case for case in CASES}
-    if name not in cases:
-        raise ValueError(f"case must be one of {[*cases]}; got {name!r}")
+    arguments.choice("case", name, cases)
     return cases[name]

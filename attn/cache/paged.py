@@ -55,9 +55,8 @@ class PagePool(PageAllocator):
     ):
         super().__init__(num_pages, page_size)
         value_dim = head_dim if value_dim is None else value_dim
-        arguments.count("num_kv_heads", num_kv_heads)
-        arguments.count("head_dim", head_dim)
-        arguments.count("value_dim", value_dim)
+        arguments.counts(num_kv_heads=num_kv_heads)
+        arguments.counts(head_dim=head_dim, value_dim=value_dim)
         page = (num_pages, num_kv_heads, page_size)
         self.key = torch.empty(*page, head_dim, dtype=dtype, device=device)
         self.value = torch.empty(*page, value_dim, dtype=dtype, device=device)
@@ -104,10 +103,7 @@ class PagedCache(Cache):
     seq_len: Tensor
 
     def __init__(self, pool: PagePool, batch: int):
-        if not isinstance(pool, PagePool):
-            raise TypeError(
-                f"pool must be a PagePool; got {type(pool).__name__}"
-            )
+        arguments.instance("pool", pool, PagePool, "a PagePool")
         arguments.count("batch", batch, 0)
         self.pool = pool
         self.pages: list[list[int]] = [[] for _ in range(batch)]

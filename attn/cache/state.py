@@ -113,11 +113,8 @@ class StateCache(Cache):
 
     def restore(self, snapshot: StateSnapshot) -> None:
         """Go back to a snapshot, and forget those of later tokens."""
-        if not isinstance(snapshot, StateSnapshot):
-            raise TypeError(
-                "snapshot must be what StateCache.snapshot returned; got "
-                f"{type(snapshot).__name__}"
-            )
+        need = "what StateCache.snapshot returned"
+        arguments.instance("snapshot", snapshot, StateSnapshot, need)
         self.state, self.conv, self.seq_len = snapshot
         read = _longest(snapshot.seq_len)
         self.snapshots = tuple(

@@ -60,6 +60,7 @@ class StaticCache(Cache):
     Source: transformers ``StaticCache``.
     """
 
+    @arguments.named()
     def __init__(
         self,
         batch: int,

@@ -49,6 +49,7 @@ def kv_cache_bytes(
     return 2 * tokens * num_kv_heads * head_dim * bytes_of(dtype)
 
 
+@arguments.named()
 def attention_parameters(
     embed_dim: int,
     num_heads: int,
@@ -112,6 +113,7 @@ class AttentionCost(NamedTuple):
         return self.flops / self.bytes
 
 
+@arguments.named()
 def attention_cost(
     batch: int,
     q_len: int,
@@ -162,11 +164,9 @@ def attention_cost(
     """
     check_sizes(batch=batch, q_len=q_len, kv_len=kv_len, head_dim=head_dim)
     check_heads(num_heads, num_kv_heads)
-    if window is not None and not is_causal:
-        raise ValueError(
-            "window must be None without is_causal, which counts all pairs; "
-            f"got {window}"
-        )
+    if not is_causal:
+        why = "without is_causal, which counts all pairs"
+        arguments.absent(why, window=window)
     pairs, read = q_len * kv_len, kv_len
     if is_causal:
         pairs = causal_pairs(q_len, kv_len)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from attn import arguments
 from attn.cost.attention import (
     AttentionCost,
     bytes_of,
@@ -57,6 +58,7 @@ def latent_cache_bytes(
     return batch * seq_len * num_layers * width * bytes_of(dtype)
 
 
+@arguments.named()
 def latent_attention_cost(
     batch: int,
     q_len: int,

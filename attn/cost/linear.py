@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from attn import arguments
 from attn.cost.attention import AttentionCost, bytes_of, check_sizes
 
 
+@arguments.named()
 def linear_cost(
     batch: int,
     seq_len: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from attn import arguments
 from attn.cost.attention import (
     attention_cost,
     attention_parameters,
@@ -36,6 +37,7 @@ class MixerCost(NamedTuple):
     parallel_over: str  # what can be computed at the same time
 
 
+@arguments.named()
 def mixer_cost(
     kind: str,
     seq_len: int,
@@ -89,8 +91,7 @@ def mixer_cost(
 
     Source: Vaswani et al. 2017, table 1 and section 4.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {KINDS}; got {kind!r}")
+    arguments.choice("kind", kind, KINDS)
     check_sizes(seq_len=seq_len, embed_dim=embed_dim, kernel_size=kernel_size)
     L, E, k = seq_len, embed_dim, kernel_size
     if kind in ("rnn", "lstm"):

@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from attn import arguments
 from attn.cost.attention import (
     attention_cost,
     attention_parameters,
@@ -82,12 +83,10 @@ class ModelShape:
             windowed_layers=self.windowed_layers,
         )
         check_heads(self.num_heads, self.num_kv_heads)
-        if self.norm not in ("rms", "layer"):
-            raise ValueError(
-                f"norm must be 'rms' or 'layer'; got {self.norm!r}"
-            )
-        if self.norms not in (1, 2, 4):
-            raise ValueError(f"norms must be 1, 2 or 4; got {self.norms!r}")
+        for name in ("gated", "bias", "qk_norm", "tied"):
+            arguments.flag(name, getattr(self, name))
+        arguments.choice("norm", self.norm, ("rms", "layer"))
+        arguments.choice("norms", self.norms, (1, 2, 4))
         if self.windowed_layers > self.num_layers:
             raise ValueError(
                 f"windowed_layers must be at most {self.num_layers}, all "
@@ -132,6 +131,7 @@ class ModelShape:
         embeddings += self.max_positions
         return self.num_layers * layer + embeddings * E + norm
 
+    @arguments.named()
     def flops(
         self,
         batch: int,
@@ -182,6 +182,7 @@ class ModelShape:
             for count, window in layers
         )
 
+    @arguments.named()
     def training_flops(
         self,
         batch: int,
@@ -209,6 +210,7 @@ class ModelShape:
             flops += self._attention(batch, seq_len, seq_len, is_causal) // 2
         return flops
 
+    @arguments.named()
     def activation_bytes(
         self,
         batch: int,

@@ -106,16 +106,10 @@ def _check(
     fn: Callable[..., Any], world_size: int, timeout: float, start_method: str
 ) -> str:
     """Validate the arguments of ``launch``; return the way to start."""
-    if not callable(fn):
-        raise TypeError(
-            f"fn must be a function fn(rank, *args); got {type(fn).__name__}"
-        )
+    arguments.function("fn", fn, " fn(rank, *args)")
     arguments.count("world_size", world_size)
     arguments.positive("timeout", timeout)
-    if start_method not in ("fork", "spawn"):
-        raise ValueError(
-            f"start_method must be 'fork' or 'spawn'; got {start_method!r}"
-        )
+    arguments.choice("start_method", start_method, ("fork", "spawn"))
     if not dist.is_available():
         raise RuntimeError("this PyTorch is built without torch.distributed")
     if dist.is_initialized():

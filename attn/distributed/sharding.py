@@ -45,16 +45,8 @@ def shard_positions(
     Source: the load balancing of Llama 3 (2024), section 3.3.2, "CP".
     """
     arguments.integer("seq_len", seq_len)
-    arguments.integer("rank", rank)
-    arguments.count("world_size", world_size)
-    if not 0 <= rank < world_size:
-        raise ValueError(
-            f"rank must be from 0 to {world_size - 1}; got {rank}"
-        )
-    if layout not in LAYOUTS:
-        raise ValueError(
-            f"layout must be 'contiguous' or 'zigzag'; got {layout!r}"
-        )
+    check_rank(rank, world_size)
+    arguments.choice("layout", layout, LAYOUTS)
     parts = world_size if layout == "contiguous" else 2 * world_size
     if seq_len < 0 or seq_len % parts:
         up = max(seq_len + -seq_len % parts, parts)
@@ -155,6 +147,16 @@ class _Unshard(torch.autograd.Function):
         raise RuntimeError(
             "unshard has no gradient: compute the loss of each part, and sum "
             "those of the ranks; or detach the result"
+        )
+
+
+def check_rank(rank: int, world_size: int) -> None:
+    """Require one of the ranks."""
+    arguments.integer("rank", rank)
+    arguments.count("world_size", world_size)
+    if not 0 <= rank < world_size:
+        raise ValueError(
+            f"rank must be from 0 to {world_size - 1}; got {rank}"
         )
 
 

@@ -11,6 +11,7 @@ from attn.distributed.ulysses import shard_heads
 _SCHEMES = ("ring", "all_gather", "ulysses", "decode", "heads")
 
 
+@arguments.named()
 def traffic(
     scheme: str,
     world_size: int,
@@ -72,17 +73,10 @@ def traffic(
     Source: Liu et al. 2023, "Ring Attention", section 3; Jacobs et al. 2023,
     "DeepSpeed Ulysses", section 3.2; Shoeybi et al. 2019, "Megatron-LM".
     """
-    sizes = {
-        "world_size": world_size, "batch": batch, "seq_len": seq_len,
-        "num_heads": num_heads, "num_kv_heads": num_kv_heads,
-        "head_dim": head_dim,
-    }  # fmt: skip
-    for name, size in sizes.items():
-        arguments.count(name, size)
-    if scheme not in _SCHEMES:
-        raise ValueError(
-            f"scheme must be one of {', '.join(_SCHEMES)}; got {scheme!r}"
-        )
+    arguments.counts(world_size=world_size, batch=batch, seq_len=seq_len)
+    arguments.counts(num_heads=num_heads, num_kv_heads=num_kv_heads)
+    arguments.count("head_dim", head_dim)
+    arguments.choice("scheme", scheme, _SCHEMES)
     check_heads(num_heads, num_kv_heads)
     others, size = world_size - 1, bytes_of(dtype)
     exact = torch.promote_types(dtype, torch.float32).itemsize

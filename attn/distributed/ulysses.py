@@ -13,6 +13,7 @@ from attn import arguments
 from attn.cost.attention import check_heads
 from attn.distributed.blocks import split
 from attn.distributed.exchange import Place, all_to_all
+from attn.distributed.sharding import check_rank
 from attn.functional import tiled_attention
 from attn.functional.attention import Result
 from attn.functional.validation import Window
@@ -66,18 +67,9 @@ def shard_heads(
     Source: Shoeybi et al. 2019, "Megatron-LM", section 3; for fewer key
     heads than ranks, vLLM's ``QKVParallelLinear``.
     """
-    sizes = {
-        "num_heads": num_heads, "num_kv_heads": num_kv_heads,
-        "world_size": world_size,
-    }  # fmt: skip
-    for name, size in sizes.items():
-        arguments.count(name, size)
-    arguments.integer("rank", rank)
+    arguments.counts(num_heads=num_heads, num_kv_heads=num_kv_heads)
     check_heads(num_heads, num_kv_heads)
-    if not 0 <= rank < world_size:
-        raise ValueError(
-            f"rank must be from 0 to {world_size - 1}; got {rank}"
-        )
+    check_rank(rank, world_size)
     if not _fits(num_heads, num_kv_heads, world_size):
         fitting = [
             str(n)

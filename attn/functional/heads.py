@@ -65,8 +65,7 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
     Source: Ainslie et al. 2023, "GQA", section 2.1.
     """
     arguments.tensor("weight", weight, floating=True)
-    arguments.count("num_heads", num_heads)
-    arguments.count("num_kv_heads", num_kv_heads)
+    arguments.counts(num_heads=num_heads, num_kv_heads=num_kv_heads)
     if num_heads % num_kv_heads:
         raise ValueError(
             f"num_kv_heads must be a divisor of num_heads, {num_heads}; got "

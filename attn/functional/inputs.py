@@ -15,7 +15,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from attn import tracing
+from attn import arguments, tracing
 from attn.functional import validation
 from attn.functional.validation import Window
 from attn.masks import Mask, causal
@@ -245,7 +245,7 @@ def validate(
     validation.heads(num_heads, num_kv_heads, _heads(value), enable_gqa)
     for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
         if not isinstance(flag, bool):
-            raise TypeError(f"{name} must be True or False; got {flag!r}")
+            arguments.flag(name, flag)
 
     mask = attn_mask if isinstance(attn_mask, Mask) else None
     bounds = validation.window(window)

@@ -48,11 +48,8 @@ def online_softmax(blocks: Iterable[State]) -> State:
 
     Source: Milakov and Gimelshein 2018; Rabe and Staats 2021.
     """
-    if not isinstance(blocks, Iterable):
-        raise TypeError(
-            "blocks must be pairs of scores and values; got "
-            f"{type(blocks).__name__}"
-        )
+    need = "pairs of scores and values"
+    arguments.instance("blocks", blocks, Iterable, need)
     m_i = None
     for block in blocks:
         scores, value = _pair("each block", "scores and values", block)
@@ -192,8 +189,7 @@ def tiled(
             "tiled_attention must be called outside transforms of torch.func, "
             "of which it takes none: use grouped_attention"
         )
-    for name, size in (("block_q", block_q), ("block_k", block_k)):
-        arguments.count(name, size)
+    arguments.counts(block_q=block_q, block_k=block_k)
     out, lse = _Tiled.apply(
         inputs.query, inputs.key, inputs.value, inputs.attn_mask,
         inputs.sinks, inputs, (block_q, block_k),

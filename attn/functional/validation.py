@@ -1,7 +1,8 @@
 """The checks behind ``inputs.validate``, one function an argument.
 
 Each error names the argument, what it must be and what it is. A function
-returns a valid argument, with the default in the place of None.
+returns a valid argument, with the default in the place of None. Only a
+refusal enters ``arguments``, so that nine files lead to the kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
-from attn import tracing
+from attn import arguments, tracing
 from attn.masks.extent import check_q_offset
 
 Window = tuple[int | None, int | None]
@@ -25,9 +26,7 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Require three dense float tensors that fit each other."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if not isinstance(x, Tensor):
-            raise TypeError(
-                f"{name} must be a torch.Tensor; got {type(x).__name__}"
-            )
+            arguments.tensor(name, x)
         if x.is_nested:
             raise TypeError(
                 f"{name} must be dense; got a nested tensor: pad it and pass "
@@ -54,7 +53,7 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
                 f"{name} must have the dtype of query, {query.dtype}; got "
                 f"{x.dtype}{advice}"
             )
-        _on_device(name, x, query.device)
+        _on_device(name, x, query)
     if key.shape[-1] != query.shape[-1]:
         raise ValueError(
             f"key must have the head_dim of query, {query.shape[-1]}; got "
@@ -135,11 +134,9 @@ def attn_mask(
 ) -> None:
     """Require an unambiguous tensor that broadcasts to the scores."""
     if not isinstance(attn_mask, Tensor):
-        raise TypeError(
-            "attn_mask must be a bool or float tensor, or an attn Mask; got "
-            f"{type(attn_mask).__name__}"
-        )
-    _on_device("attn_mask", attn_mask, query.device)
+        need = "a bool or float tensor, or an attn Mask"
+        arguments.instance("attn_mask", attn_mask, Tensor, need)
+    _on_device("attn_mask", attn_mask, query)
     floats = dict.fromkeys((query.dtype, torch.float32))
     if attn_mask.dtype not in (torch.bool, *floats):
         raise TypeError(
@@ -227,7 +224,7 @@ def sinks(
             f"sinks must have one logit for each query head, ({num_heads},); "
             f"got shape {tuple(sinks.shape)}"
         )
-    _on_device("sinks", sinks, query.device)
+    _on_device("sinks", sinks, query)
     return sinks.contiguous()  # as kernels read them
 
 
@@ -238,9 +235,14 @@ def q_offset(
     if q_offset is None:
         return 0
     if isinstance(q_offset, Tensor):
-        _on_device("q_offset", q_offset, query.device)
+        _on_device("q_offset", q_offset, query)
     check_q_offset(q_offset, math.prod(batch_shape))
     return q_offset
+
+
+def _on_device(name: str, x: Tensor, query: Tensor) -> None:
+    if x.device != query.device:
+        arguments.same_device(name, x, "query", query)
 
 
 def needs_grad(*tensors: Tensor | None) -> bool:
@@ -261,11 +263,4 @@ def no_grad(instead: str, **tensors: Tensor | None) -> None:
         raise ValueError(
             f"{' and '.join(names)} must not require a gradient, which is not "
             f"computed here: use torch.no_grad(), or {instead}"
-        )
-
-
-def _on_device(name: str, x: Tensor, device: torch.device) -> None:
-    if x.device != device:
-        raise ValueError(
-            f"{name} must be on the device of query, {device}; got {x.device}"
         )

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.hf import config_fields as fields
 from attn.hf import names
 from attn.hf.config_fields import Config, Family
@@ -40,6 +41,7 @@ class Bert(nn.Module):
     Source: Devlin et al. 2019; transformers ``modeling_bert.py``.
     """
 
+    @arguments.named()
     def __init__(
         self,
         config: TransformerConfig,

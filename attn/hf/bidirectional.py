@@ -20,7 +20,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, LlamaConfig, LlamaModel
 
-from attn import api
+from attn import api, arguments
 from attn.backends import Registry
 from attn.hf.attachment import attach
 from attn.hf.registration import register
@@ -95,6 +95,7 @@ class BidirectionalLlama(LlamaModel):
     def _remove_words(self) -> None:
         nn.init.zeros_(self.embed_tokens.weight).requires_grad_(False)
 
+    @arguments.named()
     def forward(
         self,
         input_ids: Tensor | None = None,

@@ -71,10 +71,7 @@ def short_convolution(
             f"weight must have shape (E, K) = ({E}, K), one filter a feature;"
             f" got {tuple(weight.shape)}"
         )
-    if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"activation must be 'silu' or None; got {activation!r}"
-        )
+    arguments.choice("activation", activation, ACTIVATIONS)
     if bias is not None and bias.shape != (E,):
         raise ValueError(
             f"bias must have shape (E,) = ({E},); got {tuple(bias.shape)}"

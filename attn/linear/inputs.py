@@ -121,8 +121,7 @@ def state_like(
 
 def check_form(mode: str, chunk_size: int) -> None:
     """Require a form, and a size of its chunks."""
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {MODES}; got {mode!r}")
+    arguments.choice("mode", mode, MODES)
     arguments.count("chunk_size", chunk_size)
 
 

@@ -275,5 +275,4 @@ def _check_blocks(query: Any, key: Any, block_size: Any, pool: str) -> None:
             f"{query.shape[1]} and {key.shape[1]}"
         )
     arguments.count("block_size", block_size)
-    if pool not in POOLS:
-        raise ValueError(f"pool must be one of {POOLS}; got {pool!r}")
+    arguments.choice("pool", pool, POOLS)

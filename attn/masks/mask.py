@@ -80,13 +80,10 @@ class Mask:
     extent: Extent = Extent()
 
     def __post_init__(self) -> None:
-        if not callable(self.predicate):
-            raise TypeError(
-                "predicate must be a function (b, h, q_idx, kv_idx) -> bool; "
-                f"got {type(self.predicate).__name__}"
-            )
-        if not isinstance(self.text, str):
-            raise TypeError(f"text must be a string; got {self.text!r}")
+        form = " (b, h, q_idx, kv_idx) -> bool"
+        arguments.function("predicate", self.predicate, form)
+        arguments.text("text", self.text)
+        arguments.flag("uses_query", self.uses_query)
 
     def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return self.predicate(b, h, q_idx, kv_idx)
@@ -254,9 +251,8 @@ class Mask:
                 cover the positions.
         """
         kv_len = q_len if kv_len is None else kv_len
-        sizes = {"q_len": q_len, "kv_len": kv_len, "batch": batch}
-        for name, size in {**sizes, "heads": heads}.items():
-            arguments.count(name, size, 0)
+        arguments.counts(0, q_len=q_len, kv_len=kv_len)
+        arguments.counts(0, batch=batch, heads=heads)
         check_q_offset(q_offset, batch)
         rows = None if batch == 1 else batch
         self.extent.check(self, q_len, kv_len, rows, q_offset)
@@ -345,8 +341,7 @@ class Mask:
         from torch.nn.attention.flex_attention import create_block_mask
 
         kv_len = q_len if kv_len is None else kv_len
-        arguments.count("q_len", q_len, 0)
-        arguments.count("kv_len", kv_len, 0)
+        arguments.counts(0, q_len=q_len, kv_len=kv_len)
         for name, size in {"batch": batch, "heads": heads}.items():
             if size is not None:
                 arguments.count(name, size)

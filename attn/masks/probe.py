@@ -54,13 +54,9 @@ def dependency_mask(
     and compares the earlier outputs; made into a map here.
     """
     kv_len = q_len if kv_len is None else kv_len
-    if not callable(attention):
-        raise TypeError(
-            "attention must be a function of query, key and value; got "
-            f"{type(attention).__name__}"
-        )
-    arguments.count("q_len", q_len)
-    arguments.count("kv_len", kv_len)
+    form = " of query, key and value"
+    arguments.function("attention", attention, form)
+    arguments.counts(q_len=q_len, kv_len=kv_len)
     arguments.integer("q_offset", q_offset)
     rng = torch.Generator().manual_seed(1)
     q, q_new = torch.randn(2, 1, 1, q_len, 8, generator=rng) / 16

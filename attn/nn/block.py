@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.masks import Mask
 from attn.nn import validation
 from attn.nn.attention import MultiHeadAttention
@@ -90,6 +91,7 @@ class TransformerBlock(nn.Module):
     attention_norm: Any
     feed_forward_norm: Any
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -184,6 +186,7 @@ class TransformerBlock(nn.Module):
         Raises:
             ValueError: an argument is missing, or has no use.
         """
+        arguments.flag("need_weights", need_weights)
         if (memory is None) != (self.cross_attention is None):
             need = "given with" if memory is None else "None without"
             got = "None" if memory is None else "a tensor"
@@ -192,12 +195,9 @@ class TransformerBlock(nn.Module):
             )
         if memory is not None and self.memory_norm is not None:
             memory = self.memory_norm(memory)
-        for name in _OF_SELF_ATTENTION if self.attention is None else ():
-            if options.get(name) is not None:
-                raise ValueError(
-                    f"{name} must be None for a block without "
-                    f"self_attention; got {options[name]!r}"
-                )
+        if self.attention is None:
+            unused = {x: options.get(x) for x in _OF_SELF_ATTENTION}
+            arguments.absent("for a block without self_attention", **unused)
         inputs: dict[str, dict[str, Any]] = {
             "attention": options,
             "cross_attention": {
@@ -243,10 +243,7 @@ def check_halves(
     memory_norm: bool,
 ) -> None:
     """Require halves that make a block."""
-    if norm_order not in NORM_ORDERS:
-        raise ValueError(
-            f"norm_order must be one of {NORM_ORDERS}; got {norm_order!r}"
-        )
+    arguments.choice("norm_order", norm_order, NORM_ORDERS)
     if not (self_attention or cross_attention):
         raise ValueError(
             "self_attention or cross_attention must be True; got False twice"

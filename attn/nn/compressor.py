@@ -53,6 +53,7 @@ class KeyCompressor(nn.Module):
     ``DeepseekV4CSACompressor``.
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,

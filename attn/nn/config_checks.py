@@ -49,8 +49,7 @@ def kind(f: dataclasses.Field[Any], x: Any) -> None:
     if kind == "int":
         arguments.count(f.name, x, f.metadata.get("least", 1))
     elif kind == "bool":
-        if not isinstance(x, bool):
-            raise TypeError(f"{f.name} must be True or False; got {x!r}")
+        arguments.flag(f.name, x)
     elif f.name == "dropout":
         arguments.number(f.name, x, 0)
     else:
@@ -89,10 +88,7 @@ def without_self_attention(config: Any) -> None:
             "positions must be added to the embeddings, or 'none', without "
             f"self_attention; got {config.positions!r}"
         )
-    if config.window is not None:
-        raise ValueError(
-            f"window must be None without self_attention; got {config.window}"
-        )
+    arguments.absent("without self_attention", window=config.window)
 
 
 def layers_with_a_state(config: Any) -> None:

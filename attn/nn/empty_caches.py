@@ -22,8 +22,7 @@ def empty_caches(
     model: Any, kind: str, batch: int, capacity: int | None
 ) -> list[Cache]:
     """Return an empty cache for each block; see ``Transformer.new_caches``."""
-    if kind not in CACHES:
-        raise ValueError(f"kind must be one of {CACHES}; got {kind!r}")
+    arguments.choice("kind", kind, CACHES)
     arguments.count("batch", batch)
     c = model.config
     windows = [c.of_layer("window", i) for i in range(c.num_layers)]

@@ -42,6 +42,7 @@ class FeedForward(nn.Module):
     Source: Vaswani et al. 2017, section 3.3; Hendrycks and Gimpel 2016.
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -56,7 +57,8 @@ class FeedForward(nn.Module):
         hidden_dim = 4 * embed_dim if hidden_dim is None else hidden_dim
         arguments.count("hidden_dim", hidden_dim)
         self.embed_dim = embed_dim
-        self.activation = _checked(activation)
+        arguments.choice("activation", activation, ACTIVATIONS)
+        self.activation = activation
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
         self.dropout = nn.Dropout(dropout)
@@ -97,6 +99,7 @@ class SwiGLU(nn.Module):
     Source: Shazeer 2020, "GLU variants improve Transformer".
     """
 
+    @arguments.named()
     def __init__(
         self,
         embed_dim: int,
@@ -112,7 +115,8 @@ class SwiGLU(nn.Module):
             hidden_dim = gated_hidden_dim(embed_dim)
         arguments.count("hidden_dim", hidden_dim)
         self.embed_dim = embed_dim
-        self.activation = _checked(activation)
+        arguments.choice("activation", activation, ACTIVATIONS)
+        self.activation = activation
         self.gate_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
@@ -164,12 +168,8 @@ def feed_forward_factory(
             f"feed_forward must be one of {FEED_FORWARDS}, or a class; got "
             f"{feed_forward!r}"
         )
-    for name, x in {"hidden_dim": hidden_dim, "ffn_bias": ffn_bias}.items():
-        if x is not None:
-            raise ValueError(
-                f"{name} must be None with a feed_forward of "
-                f"{feed_forward!r}; got {x}"
-            )
+    why = f"with a feed_forward of {feed_forward!r}"
+    arguments.absent(why, hidden_dim=hidden_dim, ffn_bias=ffn_bias)
     return None if isinstance(feed_forward, str) else feed_forward
 
 
@@ -186,12 +186,3 @@ def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
     """
     arguments.count("multiple_of", multiple_of)
     return -(-(8 * embed_dim // 3) // multiple_of) * multiple_of
-
-
-def _checked(activation: str) -> str:
-    if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"activation must be one of {list(ACTIVATIONS)}; got "
-            f"{activation!r}"
-        )
-    return activation

@@ -95,11 +95,9 @@ def generate(
     Source: transformers ``GenerationMixin.generate``, equal token for token.
     """
     _check_prompt(ids, attention_mask, max_new_tokens)
-    if lengths is not None and attention_mask is not None:
-        raise ValueError(
-            "lengths must be None with attention_mask, which is of padding on "
-            "the left; got both"
-        )
+    if attention_mask is not None:
+        why = "with attention_mask, which is of padding on the left"
+        arguments.absent(why, lengths=lengths)
     arguments.positive("repetition_penalty", repetition_penalty)
     _check_callables(streamer, generator)
     filters: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}

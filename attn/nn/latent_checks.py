@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attn import arguments
 from attn.cache import LatentCache
 from attn.nn.indexer import LightningIndexer
 
@@ -12,23 +13,19 @@ GATES = (None, "element", "head")
 
 def options(absorb: object, gate: object) -> None:
     """Require a way to compute, and a kind of gate."""
-    if absorb not in (True, False, "auto"):
+    if not (isinstance(absorb, bool) or absorb == "auto"):
         raise ValueError(
             f"absorb must be True, False or 'auto'; got {absorb!r}"
         )
-    if gate not in GATES:
-        raise ValueError(f"gate must be one of {GATES}; got {gate!r}")
+    arguments.choice("gate", gate, GATES)
 
 
 def indexer(indexer: Any, q_lora_rank: int | None) -> None:
     """Require an indexer that reads the latent queries, if there are any."""
     if indexer is None:
         return
-    if not isinstance(indexer, LightningIndexer):
-        raise TypeError(
-            "indexer must be a LightningIndexer or None; got "
-            f"{type(indexer).__name__}"
-        )
+    need = "a LightningIndexer or None"
+    arguments.instance("indexer", indexer, LightningIndexer, need)
     got = indexer.wq_b.in_features
     if q_lora_rank is not None and got != q_lora_rank:
         raise ValueError(

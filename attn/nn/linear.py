@@ -23,7 +23,12 @@ from attn.linear.inputs import check_form
 from attn.nn import validation
 from attn.nn.delta_weights import remap_delta_state_dict
 from attn.nn.norms import RMSNorm
-from attn.nn.state_layer import Mixed, StateLayer, last_tokens
+from attn.nn.state_layer import (
+    Mixed,
+    StateLayer,
+    last_tokens,
+    refuse_later,
+)
 
 
 class LinearAttention(StateLayer):
@@ -75,7 +80,7 @@ class LinearAttention(StateLayer):
     ):
         super().__init__()
         validation.sizes(embed_dim, num_heads, num_heads, head_dim)
-        _check_causal(is_causal)
+        refuse_later(is_causal)
         check_form(mode, chunk_size)
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.head_dim = head_dim or embed_dim // num_heads
@@ -202,7 +207,7 @@ class GatedDeltaNet(StateLayer):
         super().__init__()
         validation.sizes(embed_dim, num_heads, num_heads, head_dim)
         arguments.count("conv_size", conv_size)
-        _check_causal(is_causal)
+        refuse_later(is_causal)
         check_form(mode, chunk_size)
         H = num_heads if num_value_heads is None else num_value_heads
         arguments.count("num_value_heads", H)
@@ -317,11 +322,3 @@ def without_padding(x: Tensor, real: Tensor) -> Tensor:
     """Return keys or log decays with which padding changes no state."""
     real = real[:, None, :, None] if x.dim() == 4 else real[:, None]
     return x.masked_fill(~real, 0.0)
-
-
-def _check_causal(is_causal: bool) -> None:
-    if is_causal is not True:
-        raise ValueError(
-            "is_causal must be True for a layer with a state, which holds no "
-            f"later token; got {is_causal!r}"
-        )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import tracing
+from attn import arguments, tracing
 from attn.nn import validation
 from attn.nn.call_options import attend, call_options
 from attn.nn.position_ids import PositionIds
@@ -71,11 +71,8 @@ def _check(
             "query, key and value must be all nested or all dense; got "
             f"{kinds}"
         )
-    if key_padding_mask is not None:
-        raise ValueError(
-            "key_padding_mask must be None with nested tensors, which have no "
-            "padding"
-        )
+    why = "with nested tensors, which have no padding"
+    arguments.absent(why, key_padding_mask=key_padding_mask)
     for x in (query, key, value):
         if x.layout != torch.jagged:
             raise TypeError(

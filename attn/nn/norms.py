@@ -49,6 +49,7 @@ class LayerNorm(nn.Module):
     Source: Ba et al. 2016; ``torch.nn.LayerNorm``.
     """
 
+    @arguments.named()
     def __init__(self, dim: int, eps: float = 1e-5, bias: bool = True):
         super().__init__()
         arguments.count("dim", dim)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.linear.packed import check_packed
 from attn.masks import Mask, documents
 from attn.masks.combine import combine_masks
@@ -40,12 +41,8 @@ def packed_texts(
     **absent: Any,
 ) -> PackedTexts:
     """Return where the texts of a row are; ``absent`` must be None."""
-    for name, given in absent.items():
-        if given is not None:
-            raise ValueError(
-                f"{name} must be None with cu_seqlens: packed texts have "
-                f"neither padding nor a cache; got {type(given).__name__}"
-            )
+    why = "with cu_seqlens: packed texts have neither padding nor a cache"
+    arguments.absent(why, **absent)
     length = x.shape[1]
     check_packed(cu_seqlens, x.shape[0], length)
     starts = cu_seqlens.to(x.device, torch.int64)

@@ -137,12 +137,8 @@ def check_sampling(temperature: float, **filters: Any) -> None:
     arguments.number("temperature", temperature, 0)
     if temperature != 0:
         return check_filters(temperature, **filters)
-    for name, value in filters.items():
-        if value is not None:
-            raise ValueError(
-                f"{name} must be None with temperature 0, which takes the "
-                f"most likely token: set a temperature; got {value}"
-            )
+    why = "with temperature 0, the most likely token: set a temperature"
+    arguments.absent(why, **filters)
 
 
 def check_filters(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.cache import Cache, StateCache, ragged
 from attn.masks import Mask
 from attn.nn import validation
@@ -56,6 +57,7 @@ class StateLayer(nn.Module):
         """
         raise NotImplementedError
 
+    @arguments.named()
     def forward(
         self,
         query: Tensor,
@@ -106,11 +108,9 @@ class StateLayer(nn.Module):
             lengths, x, key_padding_mask=key_padding_mask
         )
         real = _real_tokens(x, key_padding_mask, lengths, cache)
-        if cu_seqlens is not None and (cache is not None or real is not None):
-            raise ValueError(
-                "cu_seqlens must be None with a cache or padding: packed "
-                "texts have none; got a tensor"
-            )
+        if cache is not None or real is not None:
+            why = "with a cache or padding: packed texts have none"
+            arguments.absent(why, cu_seqlens=cu_seqlens)
         order = None
         if real is not None and lengths is None:  # move them to the front
             order = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
@@ -158,6 +158,11 @@ def _refuse(
             "need_weights must be False for a layer with a state, which has "
             "no attention weights; got True"
         )
+    refuse_later(is_causal)
+
+
+def refuse_later(is_causal: bool | None) -> None:
+    """Require causality."""
     if is_causal is False:
         raise ValueError(
             "is_causal must be True or None for a layer with a state, which "
@@ -179,10 +184,8 @@ def _real_tokens(
         return None
     read = 0 if cache is None else cache.seq_len
     if isinstance(read, Tensor):
-        raise ValueError(
-            "key_padding_mask must be None with a cache whose rows have "
-            "different lengths; got a tensor"
-        )
+        why = "with a cache whose rows have different lengths"
+        arguments.absent(why, key_padding_mask=key_padding_mask)
     mask = key_padding_mask
     if mask.dtype != torch.bool:
         raise TypeError(

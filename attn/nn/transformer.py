@@ -283,11 +283,8 @@ class Transformer(nn.Module):
                     f"; got {tuple(segments.shape)}"
                 )
             x = x + self.segment_embedding(segments)
-        elif segments is not None:
-            raise ValueError(
-                "segments must be None for a model without segments; got a "
-                "tensor"
-            )
+        else:
+            arguments.absent("for a model without them", segments=segments)
         if self.positions is not None:
             x = x + self.positions(positions).to(x.dtype)
         x = x if self.embed_norm is None else self.embed_norm(x)

@@ -14,6 +14,7 @@ from attn.api import registry
 from attn.backends.registry import check_registry
 from attn.cache import Cache, SlidingCache
 from attn.cache import validation as cache_validation
+from attn.cost.attention import check_heads
 from attn.functional import validation as of_calls
 from attn.positions import NoRope, Rope
 
@@ -24,11 +25,7 @@ def sizes(
     """Require positive sizes that divide each other."""
     arguments.counts(embed_dim=embed_dim, num_heads=num_heads)
     arguments.count("num_kv_heads", num_kv_heads)
-    if num_heads % num_kv_heads:
-        raise ValueError(
-            "num_heads must be a multiple of num_kv_heads (H % Hkv == 0); "
-            f"got {num_heads} and {num_kv_heads}"
-        )
+    check_heads(num_heads, num_kv_heads)
     if head_dim is None and embed_dim % num_heads:
         raise ValueError(
             "embed_dim must be a multiple of num_heads, or head_dim must be "
@@ -171,21 +168,13 @@ def cache(query: Tensor, is_self: bool, **others: Any) -> None:
             "with a cache, the call must be self-attention of a dense query "
             "(B, L, E)"
         )
-    for name, x in others.items():
-        if x is not None:
-            raise ValueError(
-                f"{name} must be None with a cache, which provides it; got "
-                f"{x!r}"
-            )
+    arguments.absent("with a cache, which provides it", **others)
 
 
 def caches(caches: Any, num_blocks: int) -> None:
     """Require a cache of its own for each block, all of the same tokens."""
-    if not isinstance(caches, Sequence):
-        raise TypeError(
-            "caches must be a sequence with one entry for each block; got "
-            f"{type(caches).__name__}"
-        )
+    need = "a sequence with one entry for each block"
+    arguments.instance("caches", caches, Sequence, need)
     if len(caches) != num_blocks:
         raise ValueError(
             f"caches must have one entry for each block, {num_blocks}; got "
@@ -213,9 +202,7 @@ def lengths(lengths: Any, x: Tensor, **others: Any) -> Tensor | None:
         return None
     for name, other in others.items():
         if other is not None:
-            raise ValueError(
-                f"lengths must be None with {name}, which says more; got both"
-            )
+            arguments.absent(f"with {name}, which says more", lengths=lengths)
     cache_validation.lengths(lengths, x.shape[0], x.shape[1])
     return lengths.to(x.device, torch.long)
 
@@ -224,11 +211,9 @@ def cached_lengths(
     given: Any, x: Tensor, cache: Any, key_padding_mask: Any
 ) -> Tensor | None:
     """Return the number of real tokens in each row, which a cache stores."""
-    if given is not None and cache is None:
-        raise ValueError(
-            "lengths must be None without a cache: pass a "
-            "key_padding_mask; got a tensor"
-        )
+    if cache is None:
+        why = "without a cache: pass a key_padding_mask"
+        arguments.absent(why, lengths=given)
     return lengths(given, x, key_padding_mask=key_padding_mask)
 
 
@@ -240,14 +225,9 @@ def cached_padding(mask: Tensor | None, cache: Cache, length: int) -> None:
             "key_padding_mask must cover all tokens with a cache, "
             f"{' or '.join(map(str, lengths))}; got {mask.shape[-1]}"
         )
-    by_row = isinstance(cache, SlidingCache) and isinstance(
-        cache.seq_len, Tensor
-    )
-    if mask is not None and by_row:
-        raise ValueError(
-            "key_padding_mask must be None with a SlidingCache whose rows "
-            "have different lengths; got a tensor"
-        )
+    if isinstance(cache, SlidingCache) and isinstance(cache.seq_len, Tensor):
+        why = "with a SlidingCache whose rows have different lengths"
+        arguments.absent(why, key_padding_mask=mask)
 
 
 def positions(name: str, x: Tensor, tokens: Tensor) -> Tensor:

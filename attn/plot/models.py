@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.plot.heads import ModelAttention
 
 #: What can be read on an axis, and what a page can hold.
@@ -134,10 +135,7 @@ def _run(
             f"none from {name!r}: attn.hf.attach(model) computes them"
         )
     field = field or next(iter(found))
-    if field not in found:
-        raise ValueError(
-            f"field must be one of {', '.join(found)}; got {field!r}"
-        )
+    arguments.choice("field", field, found)
     return field, found[field]
 
 

@@ -118,8 +118,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, max_len: int, dim: int):
         super().__init__()
-        arguments.count("max_len", max_len)
-        arguments.count("dim", dim)
+        arguments.counts(max_len=max_len, dim=dim)
         self.weight = nn.Parameter(torch.empty(max_len, dim))
         nn.init.normal_(self.weight, std=0.02)
 

@@ -90,10 +90,7 @@ def rope_frequencies(
         if x is not None:
             arguments.count(name, x, 0)
     arguments.number("partial_rotary_factor", partial_rotary_factor)
-    if not isinstance(type, str) or type not in ROPE_INIT_FUNCTIONS:
-        raise ValueError(
-            f"type must be one of {list(ROPE_INIT_FUNCTIONS)}; got {type!r}"
-        )
+    arguments.choice("type", type, ROPE_INIT_FUNCTIONS)
     compute = ROPE_INIT_FUNCTIONS[type]
     given = {name: x for name, x in parameters.items() if x is not None}
     _check_parameters(compute, type, given)

@@ -21,6 +21,7 @@ from attn.positions.rope_scaling import RopeFrequencies
 RopeTables = tuple[Tensor, Tensor]
 
 
+@arguments.named()
 def rope_tables(
     positions: Tensor,
     frequencies: Tensor | RopeFrequencies,
@@ -58,11 +59,8 @@ def rope_tables(
     arguments.real("positions", positions)
     if isinstance(frequencies, Tensor):
         frequencies = RopeFrequencies(frequencies)
-    if not isinstance(frequencies, RopeFrequencies):
-        raise TypeError(
-            "frequencies must be those of rope_frequencies, or their inv_freq;"
-            f" got {type(frequencies).__name__}"
-        )
+    need = "those of rope_frequencies, or their inv_freq"
+    arguments.instance("frequencies", frequencies, RopeFrequencies, need)
     inv_freq, factor = frequencies
     if inv_freq.dim() != 1:
         raise ValueError(
@@ -83,6 +81,7 @@ def rope_tables(
     return angle.cos() * factor, angle.sin() * factor
 
 
+@arguments.named()
 def apply_rope(
     x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False
 ) -> Tensor:

@@ -41,6 +41,7 @@ class Rope(nn.Module):
         True
     """
 
+    @arguments.named()
     def __init__(
         self,
         head_dim: int,

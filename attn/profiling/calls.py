@@ -116,11 +116,8 @@ def benchmark_interleaved(
         >>> {name: len(times) for name, times in seconds.items()}
         {'attention': 5, 'tiled': 5}
     """
-    if not isinstance(calls, Mapping):
-        raise TypeError(
-            "calls must be functions by name, {name: function}; got "
-            f"{type(calls).__name__}"
-        )
+    need = "functions by name, {name: function}"
+    arguments.instance("calls", calls, Mapping, need)
     for name, call in calls.items():
         arguments.function(f"{name!r} of calls", call)
     arguments.count("rounds", rounds)

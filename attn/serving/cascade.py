@@ -12,6 +12,7 @@ from attn.functional import merge_states
 from attn.masks import Mask
 
 
+@arguments.named()
 def cascade_attention(
     query: Tensor,
     prefix_key: Tensor,

@@ -73,11 +73,8 @@ class PrefixCache:
     """
 
     def __init__(self, pool: PageAllocator):
-        if not isinstance(pool, PageAllocator):
-            raise TypeError(
-                "pool must be a PageAllocator or a PagePool; got "
-                f"{type(pool).__name__}"
-            )
+        need = "a PageAllocator or a PagePool"
+        arguments.instance("pool", pool, PageAllocator, need)
         self.pool = pool
         self._root = _Node(None, (), -1)
         self._clock = 0

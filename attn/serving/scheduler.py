@@ -102,11 +102,8 @@ class Scheduler:
         watermark: int = 0,
         can_crop: bool = True,
     ):
-        if not isinstance(pool, PageAllocator):
-            raise TypeError(
-                "pool must be a PageAllocator or a PagePool; got "
-                f"{type(pool).__name__}"
-            )
+        need = "a PageAllocator or a PagePool"
+        arguments.instance("pool", pool, PageAllocator, need)
         arguments.count("max_num_seqs", max_num_seqs)
         arguments.count("max_num_batched_tokens", max_num_batched_tokens)
         arguments.count("watermark", watermark, 0)
@@ -162,11 +159,8 @@ class Scheduler:
 
         Its pages come back at once; see ``Engine.abort``.
         """
-        if not isinstance(request, Hashable):
-            raise TypeError(
-                "request must be a Request, or the id of one; got "
-                f"{type(request).__name__}"
-            )
+        need = "a Request, or the id of one"
+        arguments.instance("request", request, Hashable, need)
         for x in (*self.running, *self.waiting):
             if x is request or x.id == request:
                 x.aborted = True

@@ -152,6 +152,7 @@ def simulate(
     return trace
 
 
+@arguments.named()
 def simulate_static(
     requests: Iterable[Request],
     step_time: StepTime,

@@ -150,11 +150,7 @@ def speculative_decode(
     """
     check_model(model)
     arguments.tensor("ids", ids)
-    if not callable(draft):
-        raise TypeError(
-            "draft must be a function from tokens to a Draft; got "
-            f"{type(draft).__name__}"
-        )
+    arguments.function("draft", draft, " from tokens to a Draft")
     if ids.dim() != 2 or len(ids) != 1:
         raise ValueError(
             f"ids must be one prompt, (1, L); got {tuple(ids.shape)}"

@@ -178,7 +178,9 @@ def test_wrong_arguments_are_refused(arguments, error, text):
         launch(*arguments)
     with pytest.raises(ValueError, match="timeout must be positive"):
         launch(print, 1, timeout=0)
-    with pytest.raises(ValueError, match="must be 'fork' or 'spawn'"):
+    with pytest.raises(
+        ValueError, match="must be one of .'fork', 'spawn'.; got"
+    ):
         launch(print, 1, start_method="thread")
 
 

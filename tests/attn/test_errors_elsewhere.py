@@ -36,7 +36,7 @@ TYPE_ERRORS = {
         lambda: attn.documents(x(3))
     ),
     "ids must be an integer tensor; got list": lambda: attn.documents([0, 1]),
-    "predicate must be a function .*; got Tensor": (
+    "predicate must be a function .*; got a tensor": (
         lambda: attn.Mask(mask_of(3, 3))
     ),
     "the predicate of Mask.* must .*; got TypeError: .* takes 2": (

@@ -248,7 +248,7 @@ REFUSED = {
     "is_causal must be True or None for a layer with a state": (
         lambda: LAYER(TOKENS, is_causal=False)
     ),
-    "is_causal must be True for a layer with a state": (
+    "is_causal must be True or None for a layer .* got False": (
         lambda: GatedDeltaNet(E, H, is_causal=False)
     ),
     "cache must be a StateCache for GatedDeltaNet; got DynamicCache": (

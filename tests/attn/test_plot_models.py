@@ -122,7 +122,7 @@ REFUSED = {
     "layers must be numbers from 0 to 1; got": {"layers": [2]},
     "heads must be numbers from 0 to 3; got": {"heads": []},
     "head must be one of layers .* got": {"head": (0, 4)},
-    "field must be one of attentions; got": {"field": "cross_attentions"},
+    "field must be one of .*attentions.*; got": {"field": "cross_attentions"},
 }
 
 
