@@ -112,19 +112,19 @@ def _bool(values: Iterable[Any]) -> list[Any]:
     return list(map(bool, values))
 
 
+def joined(*parts: Any) -> complex:
+    """Make a complex number: of its two parts, or of any number."""
+    return complex(*parts)
+
+
 def _complex64(values: Iterable[Any]) -> list[Any]:
-    pairs = [complex(x) for x in values]
-    return list(
-        map(
-            complex,
-            _float32(x.real for x in pairs),
-            _float32(x.imag for x in pairs),
-        )
-    )
+    pairs = _complex128(values)
+    parts = ([x.real for x in pairs], [x.imag for x in pairs])
+    return list(map(complex, *map(_float32, parts)))
 
 
 def _complex128(values: Iterable[Any]) -> list[Any]:
-    return list(map(complex, values))
+    return list(map(joined, values))
 
 
 def _no_elements(values: Iterable[Any]) -> list[Any]:

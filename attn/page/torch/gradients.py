@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from . import complexes, elementwise, pairs
-from .dtypes import FLOAT, NAMES
+from . import elementwise, pairs
+from .dtypes import COMPLEX, FLOAT, NAMES
 from .errors import not_here
 from .tensor import Tensor, elements, new, write
 
 inf, nan = math.inf, math.nan
+_COMPLEX = "The gradient of a complex number"
 _LARGEST = 3.4e38  # of float32: what is larger overflows
 
 
@@ -257,6 +258,8 @@ def _requires(x: Tensor) -> bool:
 
 
 def _require(x: Tensor, is_required: bool) -> None:
+    if is_required and x.dtype.kind == COMPLEX:
+        raise not_here(_COMPLEX)
     if is_required and x.dtype.kind == FLOAT and not _requires(x):
         x._storage[:] = [_leaf(v) for v in x._storage]
         STATE.leaves[id(x._storage)] = x
@@ -296,10 +299,11 @@ def grad(
     return tuple(grads)
 
 
-def _complex(real: Any, imag: Any = 0.0) -> complex:
-    if type(real) is Traced or type(imag) is Traced:
-        raise not_here("The gradient of a complex number")
-    return complex(real, imag)
+def _joined(*parts: Any) -> complex:
+    """Make a complex number, as ``dtypes.joined`` does, without a gradient."""
+    if STATE.enabled and any(type(x) is Traced for x in parts):
+        raise not_here(_COMPLEX)
+    return complex(*parts)
 
 
 def _paired(op: Any, *rest: Any) -> Any:
@@ -311,7 +315,7 @@ def _paired(op: Any, *rest: Any) -> Any:
 _APPLY, _PAIR, _MATH = elementwise.apply, pairs.computed, _Math()
 _OF_MATH = {math.hypot, math.atan2, math.fmod, math.copysign}
 _CHANGED = {"apply": _applied, "math": _MATH, "choose": _chosen}
-_CHANGED |= {"computed": _paired, "write": _written}
+_CHANGED |= {"computed": _paired, "joined": _joined, "write": _written}
 
 
 @contextmanager
@@ -344,8 +348,6 @@ def recording() -> Iterator[None]:
     for name in ("item", "tolist"):
         own = getattr(Tensor, name)
         put(Tensor, name, _returning_plain(own))
-    setattr(complexes, "complex", _complex)  # noqa: B010 (in place of Python's)
-    undo.append(lambda: delattr(complexes, "complex"))
     STATE.leaves = {}
     try:
         yield
