@@ -22,11 +22,12 @@ from .names import FUNCTIONS, METHODS, called, public
 from .pairs import result_type
 from .sizes import Size
 from .tensor import Generator, Tensor, device
+from .traced import STATE
 
 for _name, _f in METHODS.items():
     setattr(Tensor, _name, public(_name, _f, "Tensor", Tensor))
 
-from . import autograd, gradients, linalg, nn  # noqa: E402
+from . import autograd, linalg, nn  # noqa: E402
 
 __all__ = [
     "Generator",
@@ -64,12 +65,12 @@ class set_grad_enabled(ContextDecorator):
 
     def __enter__(self) -> None:
         """Switch, until the end."""
-        self._before = gradients.STATE.enabled
-        gradients.STATE.enabled = self._mode
+        self._before = STATE.enabled
+        STATE.enabled = self._mode
 
     def __exit__(self, *error: object) -> None:
         """Switch back."""
-        gradients.STATE.enabled = self._before
+        STATE.enabled = self._before
 
 
 def no_grad(func: Any = None) -> Any:
@@ -85,7 +86,7 @@ inference_mode = no_grad
 
 
 def is_grad_enabled() -> bool:
-    return gradients.STATE.enabled
+    return STATE.enabled
 
 
 def get_default_dtype() -> dtype:

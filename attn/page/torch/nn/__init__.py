@@ -8,9 +8,9 @@ from typing import Any
 from ..creation import CHANCE
 from ..dtypes import FLOAT, dtype, float32
 from ..errors import lookup_error, said
-from ..gradients import STATE
 from ..sizes import size_of, strides_of
 from ..tensor import Tensor, elements, rounded, write
+from ..traced import STATE
 from . import functional
 
 __all__ = ["functional"]
