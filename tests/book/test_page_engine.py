@@ -8,7 +8,7 @@ import pytest
 
 from attn.exercises import sources
 from attn.exercises.spec import find
-from attn.page.record import offered
+from attn.page.offered import offered
 from book.page import build
 from book.speed import served
 

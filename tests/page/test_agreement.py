@@ -11,10 +11,11 @@ import pytest
 from attn.data.book import root
 from attn.exercises import sources
 from attn.exercises.spec import find
-from attn.grading.checks.failures import one_thread
+from attn.grading.diagnosis.judge import judge
 from attn.page.encode import equal
 from attn.page.judge import ELSEWHERE
-from attn.page.record import FOLDER, MOST_BYTES, Record, offered, stored
+from attn.page.offered import FOLDER, given, offered
+from attn.page.record import MOST_BYTES, recorded, stored
 from tests.marks import exhaustive_but
 from tests.page.verdicts import browser_files, cards
 
@@ -51,9 +52,7 @@ def test_forty_exercises_are_offered_and_every_chapter_but_three_has_one():
 
 @each
 def test_the_data_are_those_of_today(name):
-    with one_thread():
-        data = Record(find(name)).data()
-    assert equal(stored(FILES / f"{name}.json.gz"), data), (
+    assert equal(stored(FILES / f"{name}.json.gz"), recorded(name)), (
         f"{name} has changed: run `make refresh`"
     )
 
@@ -82,6 +81,24 @@ def test_the_page_says_what_check_says(name, step, browser_folder):
         if x.name not in (card["name"] or "")
     ]
     assert len(others) <= max(2, 0.1 * len(wrong)), others
+
+
+def test_a_mistake_on_no_list_has_the_name_that_check_gives_it(browser_folder):
+    exercise = find("mask-apply_mask")
+    text = (
+        f"{given(exercise)}{sources.solution(exercise.id)}\nown = apply_mask"
+    )
+    first = "scores * (torch.arange(scores.shape[-1]) > 0)"
+    answers = [
+        f"{text}\nown = apply_mask\ndef apply_mask(scores, mask):\n"
+        f"    return own({x})"
+        for x in ("scores / 2, mask", f"{first}, mask", "scores, mask.roll(1)")
+    ]
+    said = cards(browser_folder, FILES / f"{exercise.id}.json.gz", answers)
+    for answer, card in zip(answers, said, strict=True):
+        exec(answer, names := {})
+        name = judge(exercise, names["apply_mask"]).mistake
+        assert name and card["name"] == name, (card, name)
 
 
 CAUSAL = """def causal(q_len, kv_len, q_offset=0):
