@@ -106,6 +106,8 @@ CAUSAL = """def causal(q_len, kv_len, q_offset=0):
     {}
     return torch.arange(kv_len) <= rows
 """
+USED = """torch.linalg.norm(nn.Identity()(torch.ones(2) + math.inf))
+    assert torch.ones(2).shape.numel() == 2 and 'init' not in vars(nn)"""
 
 
 def test_a_page_has_torch_as_it_was_sees_chance_and_takes_what_a_cell_has(
@@ -116,7 +118,10 @@ def test_a_page_has_torch_as_it_was_sees_chance_and_takes_what_a_cell_has(
         "\ufeff%%time\n%matplotlib inline\n!pip install x\n"
         f"{plain}\ncheck('mask-causal')\nhint()": "",
         f"torch.arange = Tensor.__le__ = F.relu = torch.x = 0\n{plain}": "x",
+        f"torch.linalg.norm = nn.Module.__call__ = torch.Size.numel = 0\n"
+        f"nn.Identity.forward = math.inf = nn.init = 0\n{plain}": "x",
         plain: "",
+        CAUSAL.format(USED): "",
         CAUSAL.format("F.dropout(rows.float())"): "Random numbers are drawn",
         CAUSAL.format("F.dropout(rows.float(), training=False)"): "",
         CAUSAL.format("torch.rand(2)"): "Random numbers are drawn",
