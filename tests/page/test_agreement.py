@@ -85,9 +85,7 @@ def test_the_page_says_what_check_says(name, step, browser_folder):
 
 def test_a_mistake_on_no_list_has_the_name_that_check_gives_it(browser_folder):
     exercise = find("mask-apply_mask")
-    text = (
-        f"{given(exercise)}{sources.solution(exercise.id)}\nown = apply_mask"
-    )
+    text = f"{given(exercise)}{sources.solution(exercise.id)}"
     first = "scores * (torch.arange(scores.shape[-1]) > 0)"
     answers = [
         f"{text}\nown = apply_mask\ndef apply_mask(scores, mask):\n"

@@ -66,7 +66,8 @@ x * torch.polar(x.detach(), x.detach()).imag
 x.abs()|torch.maximum(x, torch.zeros(3))|x.sign() * x|F.silu(x)
 F.softplus(x)""",
     (0.0, 1.0, 4.0): """x.sqrt()|x**0.5|x / x|x.prod()|x.cumprod(0)|x.log1p()
-torch.full((3,), 2.0).xlogy(x)""",
+torch.full((3,), 2.0).xlogy(x)|F.hardtanh(x)|F.hardtanh(x, 2, 3)
+F.relu6(x)|F.leaky_relu(x)|F.hardsigmoid(x - 3)|F.logsigmoid(x)""",
     (1.0, 1.0, 0.0): """x.amax()|x.max()|x.max(0).values|x.sort().values
 torch.minimum(x, torch.ones(3))|x.var(correction=0)|x.masked_fill(x > 0, 0)""",
     (1.0, 1.0, 1.0): "x.std()|x.amin()|torch.where(x > 0, x.log(), 0.0)",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ContextDecorator
+from functools import partial
 from typing import Any
 
 # Each registers functions; the operators are made of them.
@@ -17,7 +18,7 @@ from . import along, complexes, gathering, network, operators
 from . import vmap as vmap_
 from .creation import filling
 from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
-from .errors import NotOnThisPage, lookup_error
+from .errors import NotOnThisPage, looking
 from .names import FUNCTIONS, METHODS, called, public
 from .pairs import result_type
 from .sizes import Size
@@ -29,23 +30,9 @@ for _name, _f in METHODS.items():
 
 from . import autograd, linalg, nn  # noqa: E402
 
-__all__ = [
-    "Generator",
-    "NotOnThisPage",
-    "Size",
-    "Tensor",
-    "autograd",
-    "called",
-    "device",
-    "dtype",
-    "filling",
-    "finfo",
-    "iinfo",
-    "linalg",
-    "nn",
-    "promote_types",
-    "result_type",
-]
+__all__ = ["Generator", "NotOnThisPage", "Size", "Tensor", "autograd", "nn"]
+__all__ += ["called", "device", "dtype", "filling", "finfo", "iinfo"]
+__all__ += ["linalg", "promote_types", "result_type"]
 _PUBLIC = {x: public(x, f, "torch", Tensor) for x, f in FUNCTIONS.items()}
 globals().update(NAMES | _PUBLIC)
 __all__ += [*NAMES, *_PUBLIC]
@@ -78,11 +65,7 @@ def no_grad(func: Any = None) -> Any:
     return switch(func) if func else switch
 
 
-def enable_grad() -> set_grad_enabled:
-    return set_grad_enabled(True)
-
-
-inference_mode = no_grad
+enable_grad, inference_mode = partial(set_grad_enabled, True), no_grad
 
 
 def is_grad_enabled() -> bool:
@@ -93,6 +76,4 @@ def get_default_dtype() -> dtype:
     return NAMES["float32"]
 
 
-def __getattr__(name: str) -> Any:
-    said = f"module 'torch' has no attribute '{name}'"
-    raise lookup_error("torch", name, said)
+__getattr__ = looking("torch", "torch")

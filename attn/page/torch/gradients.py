@@ -14,22 +14,11 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from . import elementwise, pairs
+from . import elementwise, pairs, traced
 from .dtypes import COMPLEX, FLOAT, NAMES
 from .errors import not_here, said
 from .tensor import Tensor, elements, new, write
-from .traced import (
-    SLOPES,
-    STATE,
-    Traced,
-    TracedMath,
-    followed,
-    forget,
-    plain,
-    slope,
-    slopes_of,
-    traced,
-)
+from .traced import STATE, Traced, derived, plain
 
 _OF_COMPLEX = "The gradient of a complex number"
 _OF_MATH = {math.hypot, math.atan2, math.fmod, math.copysign}
@@ -44,7 +33,7 @@ def _kept(round: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
         found = round(values)
         for i, x in enumerate(values):
             if type(x) is Traced and STATE.enabled:
-                found[i] = x if x == found[i] else traced(found[i], (x, 1.0))
+                found[i] = x if x == found[i] else derived(found[i], (x, 1.0))
         return found
 
     return f
@@ -53,11 +42,11 @@ def _kept(round: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
 def _applied(f: Any, values: list[Any]) -> list[Any]:
     """Apply a function of numbers, as ``elementwise.apply`` does."""
     found = _apply(f, plain(values))
-    safe = f if f in SLOPES else lambda v: _apply(f, [v])[0]
+    safe = f if f in traced.SLOPES else lambda v: _apply(f, [v])[0]
     for i, x in enumerate(values):
         if type(x) is Traced:
             y = float(found[i])
-            found[i] = traced(y, (x, slope(safe, float(x), y)))
+            found[i] = derived(y, (x, traced.slope(safe, float(x), y)))
     return found
 
 
@@ -66,12 +55,13 @@ def _chosen(is_first: Any, a: Any, b: Any) -> Any:
     one, other = (a, b) if is_first else (b, a)
     if type(one) is not Traced and type(other) is not Traced:
         return one
-    return traced(one, (one, 1.0), (other, None))
+    return derived(one, (one, 1.0), (other, None))
 
 
 def _paired(op: Any, *rest: Any) -> Any:
     """Apply an operation to pairs, as ``pairs.computed`` does."""
-    return _computed(partial(followed, op) if op in _OF_MATH else op, *rest)
+    op = partial(traced.followed, op) if op in _OF_MATH else op
+    return _computed(op, *rest)
 
 
 def _joined(*parts: Any) -> complex:
@@ -119,7 +109,7 @@ def grad(
     if getattr(Tensor, "detach") is not _detached:  # noqa: B009
         raise not_here("torch.autograd.grad")
     (root,) = elements(outputs)
-    found = slopes_of(root)
+    found = traced.slopes_of(root)
     several = [inputs] if isinstance(inputs, Tensor) else [*inputs]
     grads: list[Tensor | None] = []
     for leaf in several:
@@ -130,17 +120,17 @@ def grad(
     return tuple(grads)
 
 
-_CHANGED = {"apply": _applied, "math": TracedMath(), "choose": _chosen}
+_CHANGED = {"apply": _applied, "math": traced.TracedMath(), "choose": _chosen}
 _CHANGED |= {"computed": _paired, "joined": _joined, "write": _written}
 
 
 @contextmanager
 def recording() -> Iterator[None]:
     """Record what is computed of tensors that require a gradient."""
-    package, here = __name__.rpartition(".")[0], {__name__, Traced.__module__}
+    package, here = __name__.rpartition(".")[0], {__name__, traced.__name__}
     STATE.leaves = {}
     with ExitStack() as undo:
-        undo.callback(forget)
+        undo.callback(traced.forget)
 
         def put(holder: Any, name: str, value: Any) -> None:
             undo.callback(setattr, holder, name, getattr(holder, name))

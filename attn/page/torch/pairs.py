@@ -139,8 +139,7 @@ def _register(
         common = result(common_type(name, input, other, numbers))
         return computed(op, input, other, common)
 
-    compute.__name__ = name
-    return both(compute, *others)
+    return both(compute, *others, name=name)
 
 
 def _halves(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -206,8 +205,7 @@ def _modular(name: str, op: Operation) -> Callable[..., Tensor]:
                 raise RuntimeError("ZeroDivisionError")
         return computed(op, input, other, common)
 
-    compute.__name__ = name
-    return both(compute)
+    return both(compute, name=name)
 
 
 floor_divide = _modular(

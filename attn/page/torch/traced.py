@@ -49,7 +49,7 @@ class _State:
 STATE = _State()
 
 
-def traced(value: Any, *parents: tuple[Any, float | None]) -> Any:
+def derived(value: Any, *parents: tuple[Any, float | None]) -> Any:
     """Return a number with those of its parents that are traced."""
     if not STATE.enabled:
         return float(value)
@@ -129,7 +129,7 @@ def _arithmetic(name: str, is_reversed: bool) -> Any:
             return NotImplemented
         given = (other, self) if is_reversed else (self, other)
         a, b = map(float, given)
-        return traced(compute(a, b), *zip(given, slopes(a, b), strict=True))
+        return derived(compute(a, b), *zip(given, slopes(a, b), strict=True))
 
     return f
 
@@ -138,9 +138,9 @@ for _name in _ARITHMETIC:
     setattr(Traced, f"__{_name}__", _arithmetic(_name, False))
     setattr(Traced, f"__r{_name}__", _arithmetic(_name, True))
 for _name, _sign in {
-    "neg": lambda x: traced(-float(x), (x, -1.0)),
+    "neg": lambda x: derived(-float(x), (x, -1.0)),
     "pos": lambda x: x,
-    "abs": lambda x: traced(abs(float(x)), (x, (x > 0) - (x < 0))),
+    "abs": lambda x: derived(abs(float(x)), (x, (x > 0) - (x < 0))),
 }.items():
     setattr(Traced, f"__{_name}__", _sign)
 
@@ -188,7 +188,7 @@ def followed(own: Any, *args: Any, **kwargs: Any) -> Any:
     y = own(*values)
     if not isinstance(y, float):  # floor, isfinite
         return y
-    return traced(
+    return derived(
         y,
         *(
             (x, _slope_in(own, values, i, y))
