@@ -90,7 +90,11 @@ def test_a_mistake_on_no_list_has_the_name_that_check_gives_it(browser_folder):
     answers = [
         f"{text}\nown = apply_mask\ndef apply_mask(scores, mask):\n"
         f"    return own({x})"
-        for x in ("scores / 2, mask", f"{first}, mask", "scores, mask.roll(1)")
+        for x in (
+            "scores / 2, mask",
+            f"{first}, mask",
+            "scores, mask.roll(1, -1)",
+        )
     ]
     said = cards(browser_folder, FILES / f"{exercise.id}.json.gz", answers)
     for answer, card in zip(answers, said, strict=True):
