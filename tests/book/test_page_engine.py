@@ -28,7 +28,6 @@ BOTTOMLESS = """def softmax(x, dim=-1):
     sys.setrecursionlimit(10**7)
     return repr(Deep())
 """
-#: Attempts to end the worker that judges an answer.
 ENDS = """js.close()
 run_js("self.close()")
 run_js("Object.getPrototypeOf(self).close.call(self)")

@@ -129,16 +129,12 @@ def test_what_is_missing_says_so_by_its_full_name():
         "x.to('cuda')": "torch.device('cuda')",
         "torch.add(x, x, out=x)": "torch.add(out=…)",
         "x * 1j": complex_,
-        "x.to(torch.cfloat)": complex_,
         "torch.zeros(2, dtype=torch.cfloat).copy_(x)": complex_,
         "torch.polar(x, x)": complex_,
-        "torch.view_as_complex(x.view(1, 2))": complex_,
         "torch.nn.Parameter(torch.tensor([1j]))": complex_,
     }.items():
-        with (
-            pytest.raises(stand_in.NotOnThisPage) as error,
-            stand_in.autograd.recording(),
-        ):
+        refused = pytest.raises(stand_in.NotOnThisPage)
+        with refused as error, stand_in.autograd.recording():
             x = stand_in.zeros(2).requires_grad_()
             eval(expression, {"torch": stand_in, "x": x})
         assert (

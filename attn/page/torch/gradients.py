@@ -79,10 +79,6 @@ def _written(x: Tensor, values: list[Any]) -> None:
     write(x, values if leaf is None else [Traced.leaf(v) for v in values])
 
 
-def _returning_plain(own: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args: plain(own(*args))
-
-
 def _detached(x: Tensor) -> Tensor:
     return new(plain(elements(x)), x.shape, x.dtype)
 
@@ -146,5 +142,6 @@ def recording() -> Iterator[None]:
         put(Tensor, "detach", _detached)
         put(Tensor, "data", property(_detached))
         for name in ("item", "tolist"):
-            put(Tensor, name, _returning_plain(getattr(Tensor, name)))
+            own = getattr(Tensor, name)
+            put(Tensor, name, lambda x, own=own: plain(own(x)))
         yield

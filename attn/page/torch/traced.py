@@ -188,14 +188,8 @@ def followed(own: Any, *args: Any, **kwargs: Any) -> Any:
     y = own(*values)
     if not isinstance(y, float):  # floor, isfinite
         return y
-    return derived(
-        y,
-        *(
-            (x, _slope_in(own, values, i, y))
-            for i, x in enumerate(args)
-            if type(x) is Traced
-        ),
-    )
+    parents = [(x, _slope_in(own, values, i, y)) for i, x in enumerate(args)]
+    return derived(y, *parents)
 
 
 def _slope_in(own: Any, values: list[float], i: int, y: float) -> float:
