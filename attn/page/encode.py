@@ -234,7 +234,8 @@ def _comparable(data: dict[str, Any]) -> dict[str, Any]:
 
     rounded = ("cases", "outcomes", "predicted", "tensors")
     rest = {k: x for k, x in data.items() if k not in rounded}
-    rest["mistakes"] = [[x["name"], x["why"]] for x in data["mistakes"]]
+    known = data["mistakes"] + data["predicted"]
+    rest["mistakes"] = [[x["name"], x["why"]] for x in known]
     rows = [[x["case"], x["right"]] for x in data["cases"]]
     return {**rest, "states": resolved(data["states"]), "rows": resolved(rows)}
 

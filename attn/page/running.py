@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import linecache
+import math
 import re
 import sys
 import time
@@ -54,7 +55,6 @@ from attn.grading.checks.result import (
 FILE, TRIED = "<your answer>", "<try it>"
 MOST_PRINTED = 4000  # characters
 _TOOL = 4  # of sys.monitoring: none that a debugger or a profiler uses
-_PLACES: tuple[Any, ...] = (torch, torch.nn, torch.nn.functional, Tensor)
 
 
 class Program:
@@ -125,21 +125,31 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
     """Do nothing: the page has buttons for it."""
 
 
+def _places() -> set[Any]:
+    """Return what an answer may change: of a page's torch, all of it."""
+    found = {math, torch, torch.nn, torch.nn.functional, Tensor}
+    if torch.__version__ == "page":
+        found |= {x for n, x in sys.modules.items() if n.startswith("torch.")}
+        for y in [y for x in found for y in vars(x).values()]:
+            if isinstance(y, type) and y.__module__.startswith("torch"):
+                found.add(y)
+    return found
+
+
 @contextmanager
 def restored() -> Iterator[None]:
     """Give PyTorch's names back the values that an answer has changed."""
-    before = [dict(vars(x)) for x in _PLACES]
+    before = [(x, dict(vars(x))) for x in _places()]
     try:
         yield
     finally:
-        for place, names in zip(_PLACES, before, strict=True):
+        for place, names in before:
             for name, value in [*vars(place).items()]:
                 if name not in names and not isinstance(value, ModuleType):
                     delattr(place, name)
-            for name in {
-                n for n in names if vars(place).get(n) is not names[n]
-            }:
-                setattr(place, name, names[name])
+            for name, value in names.items():
+                if vars(place).get(name) is not value:
+                    setattr(place, name, value)
 
 
 @contextmanager

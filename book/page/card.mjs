@@ -61,6 +61,14 @@ export function spoken({ word, label, title, question }) {
     .map((part) => part.replace(/`/g, "").replace(/\.$/, "")).join(". ");
 }
 
+// It is of a text that is no longer there.
+export function age(card) {
+  if (!card || card.matches(".stale")) return;
+  card.classList.add("stale");
+  card.ariaLabel = `was ${card.ariaLabel}`;
+  card.querySelector(".answer-badge").lastChild.insertData(0, " was");
+}
+
 export function makeCard(verdict, id, name) {
   const { state, word, title = "", label = "", question = "", condition = "", what = "", more = [], elements = [], grid = null, call = "", printed = "", line = null, tried = [], details = "" } = verdict;
   const sign = make("span", "", SIGNS[state]);
@@ -79,7 +87,7 @@ export function makeCard(verdict, id, name) {
   add(elements.length, make("div", "answer-found", table(elements), ...grid ? [matrix(grid)] : []));
   add(question && !asks, sentence(question));
   add(line, make("p", "", `Line ${line} is marked in the editor.`));
-  add(call, make("p", "", "The call that is wrong:"), asItIs(call.trim()));
+  add(call, make("p", "", "The call that is wrong:"), make("pre", "answer-call", call.trim()));
   add(printed, make("p", "", "What it printed:"),
     Object.assign(make("pre", "answer-printed", printed), { tabIndex: 0 }));
   add(tried.length, make("p", "", `Tried: ${tried.join(" · ")}`));

@@ -11,6 +11,8 @@ const PATIENCE = 8; // s
 const ENDED = "It ended Python itself: does a function call itself without end, or does a " +
   "list grow without end?";
 
+const lost = (what) => `${what}. Is the network there, and is the book still served? ` +
+  "Once they are, press the button again.";
 let python = null; // the worker, a promise that it is ready, what ends it
 let questions = 0;
 const waiting = new Map(); // a question's number: what it is, what settles it
@@ -89,7 +91,7 @@ function launch() {
     worker.onerror = (event) => {
       event.preventDefault();
       if (made.isReady) restart(ENDED, "wrong", event.message);
-      else made.end(`Python could not be loaded: ${event.message || "a file is missing"}`);
+      else made.end(lost(`Python could not be loaded (${event.message || "a file is missing"})`));
     };
     let come = 0;
     worker.onmessage = ({ data }) => {
@@ -97,7 +99,7 @@ function launch() {
         ready(made.isReady = true);
         worker.postMessage({ preload: wanted });
       }
-      else if (data.failed) made.end(data.failed);
+      else if (data.failed) made.end(lost(data.failed));
       else if (data.id) hear(data);
       else {
         come += data.bytes;
@@ -120,7 +122,7 @@ function hear({ id, judging, missing, broken, answer, full }) {
     restart(ENDED, "wrong", broken);
   } else {
     waiting.delete(id);
-    if (missing) asked.fail(new Error(missing));
+    if (missing) asked.fail(new Error(lost(missing)));
     else asked.settle(JSON.parse(answer));
     if (full) restart("Its memory was full", "wrong");
   }

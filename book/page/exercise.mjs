@@ -1,6 +1,6 @@
 // An exercise on the page: an editor in place of its stub, what can be done
 // with the answer, and what the check says of it.
-import { make, makeCard, spoken } from "./card.mjs";
+import { age, make, makeCard, spoken } from "./card.mjs";
 import { makeEditor } from "./editor.mjs";
 import * as engine from "./engine.mjs";
 import * as kept from "./kept.mjs";
@@ -46,7 +46,7 @@ export function makeExercise(cell, id, title, page) {
     text, label: `Your ${name}, in Python`, describedBy: keys.id,
     onSubmit: () => check(),
     onChange: () => {
-      shown.firstElementChild?.classList.add("stale");
+      age(shown.firstElementChild);
       save();
     },
   });
@@ -123,7 +123,7 @@ export function makeExercise(cell, id, title, page) {
     const verdict = await engine.check(id, text);
     const card = makeCard(verdict, id, title);
     if (editor.text === text) editor.mark(verdict.line);
-    else card.classList.add("stale");
+    else age(card);
     if (verdict.state === "right") page.tick(id);
     card.append(...page.next(id, verdict.state));
     shown.replaceChildren(card);
@@ -131,7 +131,8 @@ export function makeExercise(cell, id, title, page) {
     card.scrollIntoView({ block: "nearest" });
     dispatchEvent(new Event("resize")); // custom.js looks at what scrolls
   });
-  button.addEventListener("click", () => canStop ? engine.stop() : check());
+  const stop = () => { say("Stopping …"); requestAnimationFrame(() => setTimeout(() => canStop && engine.stop())); };
+  button.addEventListener("click", () => canStop ? stop() : check());
   button.title = `${IS_MAC ? "Cmd" : "Ctrl"}+Enter`;
   button.setAttribute("aria-keyshortcuts", `${IS_MAC ? "Meta" : "Control"}+Enter`);
   panel.append(makePrompt(name, (expression, tell) => run("Running …", async () =>

@@ -6,24 +6,27 @@ import { loadPyodide } from "./pyodide/pyodide.mjs";
 // Memory that a large answer took is never given back: then a new worker starts.
 const MOST = 2 ** 28; // bytes
 
-const { fetch } = self;
+// An answer reaches all of the worker (import js): what follows needs none of it.
+const { fetch } = self, postMessage = self.postMessage.bind(self);
+self.close = DedicatedWorkerGlobalScope.prototype.close = () => {};
 const at = (name) => new URL(name, import.meta.url).href;
 
 /** The bytes of a file of this folder, unpacked; the page hears of each part. */
 async function load(name) {
   const parts = [];
+  const soon = (promise) => Promise.race([promise, new Promise((_, fail) =>
+    setTimeout(fail, 30_000, new Error("nothing came for 30 s")))]);
   try {
     // In a book that was built again a name has other bytes: the server is asked.
-    const response = await fetch(at(name), { cache: "no-cache" });
+    const response = await soon(fetch(at(name), { cache: "no-cache" }));
     if (!response.ok) throw new Error(response.status);
     const reader = response.body.getReader();
-    for (let part; (part = (await reader.read()).value);) {
+    for (let part; (part = (await soon(reader.read())).value);) {
       postMessage({ bytes: part.length });
       parts.push(part);
     }
   } catch ({ message }) {
-    throw new Error(`${name} of this page could not be loaded (${message}): ` +
-      "is the server, or the network, gone?");
+    throw new Error(`${name} of this page could not be loaded (${message})`);
   }
   // Some servers call .gz a coding, and the browser has unpacked it.
   const packed = parts[0]?.[0] === 0x1f && parts[0]?.[1] === 0x8b;
@@ -50,6 +53,7 @@ self.fetch = async (address) => {
 // The snapshot is the memory of a Python that has imported all this page needs
 // (snapshot.mjs). Of its files nothing is left: page.zip has what it may read.
 const memory = load("snapshot.gz");
+memory.catch(fail); // at once: Pyodide asks for it late
 const { instantiateStreaming } = WebAssembly;
 WebAssembly.instantiateStreaming = async (...given) => {
   const made = await awaited(instantiateStreaming(...given));
@@ -85,10 +89,10 @@ const dataOf = (exercise) => {
   return file;
 };
 let last = Promise.resolve();
-self.onmessage = ({ data }) => {
+self.addEventListener("message", ({ data }) => {
   if (data.preload) data.preload.forEach(dataOf);
   else last = last.then(() => answer(data));
-};
+});
 
 async function answer({ id, what, given: [exercise, ...given] }) {
   let data;
@@ -96,8 +100,7 @@ async function answer({ id, what, given: [exercise, ...given] }) {
     if (!known.has(exercise))
       data = new TextDecoder().decode(await dataOf(exercise));
   } catch (error) {
-    postMessage({ id, missing: error.message });
-    return;
+    return postMessage({ id, missing: error.message });
   }
   postMessage({ id, judging: true });
   try {

@@ -12,6 +12,7 @@ ENGINE = """
 export const megabytes = 13;
 export const canRun = () => "";
 export const preload = () => {};
+export const stop = () => window.stopped();
 export const start = async (onProgress) => {
     onProgress(0.5);
     await window.started?.();

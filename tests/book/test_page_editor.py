@@ -34,11 +34,12 @@ WRONG = {
         "columns": [0, 1],
         "rows": [[0, "+."], [1, ".#"]],
     },
-    "call": "softmax(x)  # x (3, 5), dim=-1",
+    "call": f"softmax(x, {', '.join('abcdefgh' * 9)})  # x (3, 5), dim=-1",
     "printed": "<b>mine</b>",
     "line": 2,
     "details": "right so far: one row\n  softmax(x)\n    x  (3, 5)",
 }
+LOOK = "e => getComputedStyle(e).borderLeft"
 CALM = {"state": "calm", "word": "not started", "title": "softmax is a stub"}
 
 
@@ -118,7 +119,8 @@ def test_a_wrong_answer_gets_its_card_its_line_and_is_announced(answering):
         seen.editor.press("End")
         seen.editor.type(" ")
         assert line.count() == 0
-        assert seen.card.evaluate("e => e.matches('.stale')")
+        assert seen.card.evaluate(LOOK) == "6px dashed rgb(104, 114, 125)"
+        assert "✗ was not right yet" in seen.card.inner_text()
         seen.card.get_by_text("All that is known").click()
         assert "softmax(x)\n  x  (3, 5)" in seen.card.inner_text()
         assert not seen.tab.get_by_label(f"done: {EXERCISE}").is_checked()
@@ -141,6 +143,14 @@ def test_what_goes_wrong_is_said_and_the_page_goes_on(answering):
         seen.verdict = RIGHT
         seen.button("Check").click()
         seen.cell.locator(".answer-card.right").wait_for()
+        fails = "() => setTimeout(fail, 500, Error('It was stopped'))"
+        asked = f"new Promise((_, fail) => {{ window.stopped = {fails} }})"
+        seen.tab.evaluate(f"window.verdict = () => {asked}, 0")
+        seen.button("Check").click()
+        seen.button("Stop").click()
+        seen.cell.get_by_text("Stopping …").wait_for()
+        seen.cell.get_by_text("It was stopped").wait_for()
+        seen.button("Check").wait_for()
 
 
 @pytest.mark.browser
@@ -224,6 +234,8 @@ def test_the_editor_looks_like_the_stub_and_violates_no_rule(
             seen.tab.evaluate(SETTLED)
             assert serious_violations(seen, theme) == []
             assert seen.tab.evaluate(OVERFLOW) <= 0
+            for call in seen.card.locator(".answer-call").all():
+                assert call.evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
 @pytest.mark.browser
@@ -252,6 +264,10 @@ def test_a_page_opened_as_a_file_says_how_to_serve_it(browser, book):
 def test_python_answers_on_the_page(answering):
     """All of it: no part is played by another."""
     with answering(is_real=True) as seen:
+        seen.context.route("**/snapshot.gz", lambda route: route.abort())
+        seen.button("Check").click()
+        seen.cell.get_by_text("press the button again").wait_for()
+        seen.context.unroute("**/snapshot.gz")
         seen.write(ANSWER.replace("e.sum(dim, keepdim=True)", "e.sum()"))
         seen.button("Check").click()
         card = seen.cell.locator(".answer-card.wrong")

@@ -11,10 +11,11 @@ import pytest
 from attn.data.book import root
 from attn.exercises import sources
 from attn.exercises.spec import find
-from attn.grading.checks.failures import one_thread
+from attn.grading.diagnosis.judge import judge
 from attn.page.encode import equal
 from attn.page.judge import ELSEWHERE
-from attn.page.record import FOLDER, MOST_BYTES, Record, offered, stored
+from attn.page.offered import FOLDER, given, offered
+from attn.page.record import MOST_BYTES, recorded, stored
 from tests.marks import exhaustive_but
 from tests.page.verdicts import browser_files, cards
 
@@ -51,9 +52,7 @@ def test_forty_exercises_are_offered_and_every_chapter_but_three_has_one():
 
 @each
 def test_the_data_are_those_of_today(name):
-    with one_thread():
-        data = Record(find(name)).data()
-    assert equal(stored(FILES / f"{name}.json.gz"), data), (
+    assert equal(stored(FILES / f"{name}.json.gz"), recorded(name)), (
         f"{name} has changed: run `make refresh`"
     )
 
@@ -84,11 +83,29 @@ def test_the_page_says_what_check_says(name, step, browser_folder):
     assert len(others) <= max(2, 0.1 * len(wrong)), others
 
 
+def test_a_mistake_on_no_list_has_the_name_that_check_gives_it(browser_folder):
+    exercise = find("mask-apply_mask")
+    text = f"{given(exercise)}{sources.solution(exercise.id)}"
+    changed = "scores / 2, mask", "F.pad(scores[..., 1:], (1, 0)), mask"
+    answers = [
+        f"{text}\nown = apply_mask\ndef apply_mask(scores, mask):\n"
+        f"    return own({x})"
+        for x in changed
+    ]
+    said = cards(browser_folder, FILES / f"{exercise.id}.json.gz", answers)
+    for answer, card in zip(answers, said, strict=True):
+        exec(answer, names := {})
+        name = judge(exercise, names["apply_mask"]).mistake
+        assert name and card["name"] == name, (card, name)
+
+
 CAUSAL = """def causal(q_len, kv_len, q_offset=0):
     rows = torch.arange(q_len)[:, None] + q_offset
     {}
     return torch.arange(kv_len) <= rows
 """
+USED = """torch.linalg.norm(nn.Identity()(torch.ones(2) + math.inf))
+    assert torch.ones(2).shape.numel() == 2 and 'init' not in vars(nn)"""
 
 
 def test_a_page_has_torch_as_it_was_sees_chance_and_takes_what_a_cell_has(
@@ -99,7 +116,10 @@ def test_a_page_has_torch_as_it_was_sees_chance_and_takes_what_a_cell_has(
         "\ufeff%%time\n%matplotlib inline\n!pip install x\n"
         f"{plain}\ncheck('mask-causal')\nhint()": "",
         f"torch.arange = Tensor.__le__ = F.relu = torch.x = 0\n{plain}": "x",
+        f"torch.linalg.norm = nn.Module.__call__ = torch.Size.numel = 0\n"
+        f"nn.Identity.forward = math.inf = nn.init = 0\n{plain}": "x",
         plain: "",
+        CAUSAL.format(USED): "",
         CAUSAL.format("F.dropout(rows.float())"): "Random numbers are drawn",
         CAUSAL.format("F.dropout(rows.float(), training=False)"): "",
         CAUSAL.format("torch.rand(2)"): "Random numbers are drawn",

@@ -6,7 +6,8 @@ from attn.data.book import root
 from attn.exercises.answers import NOT_STARTED, UNFINISHED
 from attn.grading.learner import cards
 from attn.page import judge, running
-from attn.page.record import FOLDER, stored
+from attn.page.offered import FOLDER
+from attn.page.record import stored
 
 DATA = stored(root() / FOLDER / "mask-causal.json.gz")
 RIGHT = """

@@ -62,9 +62,12 @@ INF = math.inf
 #: Where a slope is a convention: ties, bounds, infinities.
 GRADIENTS = {
     (0.0, -1.0, 2.0): """F.relu(x)|x.relu()|x.clamp(min=0)|x.clamp(0, 2)
+x * torch.polar(x.detach(), x.detach()).imag
 x.abs()|torch.maximum(x, torch.zeros(3))|x.sign() * x|F.silu(x)
 F.softplus(x)""",
-    (0.0, 1.0, 4.0): "x.sqrt()|x**0.5|x / x|x.prod()|x.cumprod(0)|x.log1p()",
+    (0.0, 1.0, 4.0): """x.sqrt()|x**0.5|x / x|x.prod()|x.cumprod(0)|x.log1p()
+torch.full((3,), 2.0).xlogy(x)|F.hardtanh(x)|F.hardtanh(x, 2, 3)
+F.relu6(x)|F.leaky_relu(x)|F.hardsigmoid(x - 3)|F.logsigmoid(x)""",
     (1.0, 1.0, 0.0): """x.amax()|x.max()|x.max(0).values|x.sort().values
 torch.minimum(x, torch.ones(3))|x.var(correction=0)|x.masked_fill(x > 0, 0)""",
     (1.0, 1.0, 1.0): "x.std()|x.amin()|torch.where(x > 0, x.log(), 0.0)",
@@ -113,7 +116,7 @@ def test_the_names_that_the_stand_in_lacks_are_those_in_its_file():
 
 
 def test_what_is_missing_says_so_by_its_full_name():
-    x = stand_in.zeros(2)
+    complex_ = "The gradient of a complex number"
     for expression, name in {
         "torch.fft": "torch.fft",
         "torch.bernoulli(x)": "torch.bernoulli",
@@ -125,8 +128,14 @@ def test_what_is_missing_says_so_by_its_full_name():
         "torch.zeros(2, device='cuda')": "torch.zeros(device='cuda')",
         "x.to('cuda')": "torch.device('cuda')",
         "torch.add(x, x, out=x)": "torch.add(out=…)",
+        "x * 1j": complex_,
+        "torch.zeros(2, dtype=torch.cfloat).copy_(x)": complex_,
+        "torch.polar(x, x)": complex_,
+        "torch.nn.Parameter(torch.tensor([1j]))": complex_,
     }.items():
-        with pytest.raises(stand_in.NotOnThisPage) as error:
+        refused = pytest.raises(stand_in.NotOnThisPage)
+        with refused as error, stand_in.autograd.recording():
+            x = stand_in.zeros(2).requires_grad_()
             eval(expression, {"torch": stand_in, "x": x})
         assert (
             str(error.value) == f"{name} is not on this page; in Jupyter it is"

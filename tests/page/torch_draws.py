@@ -19,7 +19,6 @@ import operator
 import random
 import warnings
 from functools import lru_cache
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch as real
@@ -259,8 +258,3 @@ def double(given: dict[str, Any]) -> dict[str, Any]:
         return x._replace(values=values.tolist(), dtype="float64")
 
     return {name: widened(x) for name, x in given.items()}
-
-
-def public_names(module: ModuleType) -> set[str]:
-    """Return what a reader can call."""
-    return {name for name in dir(module) if not name.startswith("_")}

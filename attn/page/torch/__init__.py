@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ContextDecorator
+from functools import partial
 from typing import Any
 
 # Each registers functions; the operators are made of them.
@@ -17,34 +18,21 @@ from . import along, complexes, gathering, network, operators
 from . import vmap as vmap_
 from .creation import filling
 from .dtypes import NAMES, dtype, finfo, iinfo, promote_types
-from .errors import NotOnThisPage, lookup_error
+from .errors import NotOnThisPage, looking
 from .names import FUNCTIONS, METHODS, called, public
 from .pairs import result_type
 from .sizes import Size
 from .tensor import Generator, Tensor, device
+from .traced import STATE
 
 for _name, _f in METHODS.items():
     setattr(Tensor, _name, public(_name, _f, "Tensor", Tensor))
 
-from . import autograd, gradients, linalg, nn  # noqa: E402
+from . import autograd, linalg, nn  # noqa: E402
 
-__all__ = [
-    "Generator",
-    "NotOnThisPage",
-    "Size",
-    "Tensor",
-    "autograd",
-    "called",
-    "device",
-    "dtype",
-    "filling",
-    "finfo",
-    "iinfo",
-    "linalg",
-    "nn",
-    "promote_types",
-    "result_type",
-]
+__all__ = ["Generator", "NotOnThisPage", "Size", "Tensor", "autograd", "nn"]
+__all__ += ["called", "device", "dtype", "filling", "finfo", "iinfo"]
+__all__ += ["linalg", "promote_types", "result_type"]
 _PUBLIC = {x: public(x, f, "torch", Tensor) for x, f in FUNCTIONS.items()}
 globals().update(NAMES | _PUBLIC)
 __all__ += [*NAMES, *_PUBLIC]
@@ -64,12 +52,12 @@ class set_grad_enabled(ContextDecorator):
 
     def __enter__(self) -> None:
         """Switch, until the end."""
-        self._before = gradients.STATE.enabled
-        gradients.STATE.enabled = self._mode
+        self._before = STATE.enabled
+        STATE.enabled = self._mode
 
     def __exit__(self, *error: object) -> None:
         """Switch back."""
-        gradients.STATE.enabled = self._before
+        STATE.enabled = self._before
 
 
 def no_grad(func: Any = None) -> Any:
@@ -77,21 +65,15 @@ def no_grad(func: Any = None) -> Any:
     return switch(func) if func else switch
 
 
-def enable_grad() -> set_grad_enabled:
-    return set_grad_enabled(True)
-
-
-inference_mode = no_grad
+enable_grad, inference_mode = partial(set_grad_enabled, True), no_grad
 
 
 def is_grad_enabled() -> bool:
-    return gradients.STATE.enabled
+    return STATE.enabled
 
 
 def get_default_dtype() -> dtype:
     return NAMES["float32"]
 
 
-def __getattr__(name: str) -> Any:
-    said = f"module 'torch' has no attribute '{name}'"
-    raise lookup_error("torch", name, said)
+__getattr__ = looking("torch", "torch")

@@ -38,7 +38,8 @@ def along(x: Tensor, dim: int, f: Row, kind: dtype) -> Tensor:
     return new(list(elements(moved)), x.shape, kind)
 
 
-def _softmax(row: list[float]) -> list[float]:
+def softmax_of(row: list[float]) -> list[float]:
+    """Return the softmax of a list."""
     high = max(row, default=0.0)
     exps = [math.exp(x - high) for x in row]
     total = sum(exps)
@@ -58,11 +59,10 @@ def _register_softmax(name: str, f: Row) -> None:
             raise said("no_softmax", name, x.dtype.label)
         return along(x, dim, f, x.dtype)
 
-    compute.__name__ = name
-    both(compute)
+    both(compute, name=name)
 
 
-_register_softmax("softmax", _softmax)
+_register_softmax("softmax", softmax_of)
 _register_softmax("log_softmax", _log_softmax)
 
 

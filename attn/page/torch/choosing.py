@@ -36,8 +36,7 @@ def _comparison(name: str, op: Operation) -> None:
         common = common_type(name, input, other)
         return computed(op, input, other, common, bool_)
 
-    compute.__name__ = name
-    both(compute, *COMPARISONS[name])
+    both(compute, *COMPARISONS[name], name=name)
 
 
 for _name in COMPARISONS:
@@ -55,9 +54,8 @@ def _logical(name: str, op: Operation) -> None:
             raise said("no_bitwise", name, common.label)
         return computed(op, input, other, common)
 
-    logical.__name__, bitwise.__name__ = f"logical_{name}", f"bitwise_{name}"
-    both(logical)
-    both(bitwise)
+    both(logical, name=f"logical_{name}")
+    both(bitwise, name=f"bitwise_{name}")
 
 
 for _name in ("and", "or", "xor"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .dtypes import REAL
+from .dtypes import REAL, joined
 from .errors import said
 from .names import METHODS, function
 from .tensor import elements, new
@@ -12,7 +12,7 @@ _COMPLEX = {part: whole for whole, part in REAL.items()}
 
 @function
 def complex_(real, imag):
-    values = list(map(complex, elements(real), elements(imag)))
+    values = list(map(joined, elements(real), elements(imag)))
     return new(values, real.shape, _COMPLEX[real.dtype])
 
 

@@ -142,11 +142,9 @@ def _constants(name: str, value: Any) -> None:
         kind = dtype or input.dtype
         return filled(listed(size), of(kind), kind)
 
-    make.__name__, like.__name__ = name, f"{name}_like"
-    new_of.__name__ = f"new_{name}"
-    function(make)
-    function(like)
-    method(new_of)
+    function(make, name)
+    function(like, f"{name}_like")
+    method(new_of, f"new_{name}")
 
 
 _constants("zeros", 0)
@@ -234,9 +232,8 @@ def _draws(name: str, draw: Any) -> None:
     def like(input, *, dtype=None):
         return make(*input.shape, dtype=dtype or input.dtype)
 
-    make.__name__, like.__name__ = name, f"{name}_like"
-    function(make)
-    function(like)
+    function(make, name)
+    function(like, f"{name}_like")
 
 
 _draws("rand", CHANCE.random)

@@ -112,19 +112,19 @@ def _bool(values: Iterable[Any]) -> list[Any]:
     return list(map(bool, values))
 
 
-def _complex64(values: Iterable[Any]) -> list[Any]:
-    pairs = [complex(x) for x in values]
-    return list(
-        map(
-            complex,
-            _float32(x.real for x in pairs),
-            _float32(x.imag for x in pairs),
-        )
-    )
+def joined(*parts: Any) -> complex:
+    """Make a complex number: of its two parts, or of any number."""
+    return complex(*parts)
 
 
-def _complex128(values: Iterable[Any]) -> list[Any]:
-    return list(map(complex, values))
+def _c64(values: Iterable[Any]) -> list[Any]:
+    pairs = _c128(values)
+    parts = ([x.real for x in pairs], [x.imag for x in pairs])
+    return list(map(complex, *map(_float32, parts)))
+
+
+def _c128(values: Iterable[Any]) -> list[Any]:
+    return list(map(joined, values))
 
 
 def _no_elements(values: Iterable[Any]) -> list[Any]:
@@ -144,15 +144,10 @@ int8 = dtype("int8", "Char", "signed char", INT, 1, _integer("b"))
 uint8 = dtype("uint8", "Byte", "unsigned char", INT, 1, _integer("B"))
 bool_ = dtype("bool", "Bool", "bool", BOOL, 1, _bool)
 complex64 = dtype(
-    "complex64", "ComplexFloat", "c10::complex<float>", COMPLEX, 8, _complex64
+    "complex64", "ComplexFloat", "c10::complex<float>", COMPLEX, 8, _c64
 )
 complex128 = dtype(
-    "complex128",
-    "ComplexDouble",
-    "c10::complex<double>",
-    COMPLEX,
-    16,
-    _complex128,
+    "complex128", "ComplexDouble", "c10::complex<double>", COMPLEX, 16, _c128
 )
 
 FLOAT8 = [

@@ -11,12 +11,13 @@ from .names import function
 from .products import check_batches, product
 from .reductions import sum_
 from .shapes import diagonal, permuted, reshape, transpose
-from .sizes import Size
+from .sizes import Size, axes
 from .tensor import Tensor, expand_to
 
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 Labels = list[Any]
 """An axis each: a letter, or a number for one of an ellipsis."""
+Part = tuple[Labels, Tensor]
 
 
 @function
@@ -42,13 +43,30 @@ def einsum(equation, *operands):
         if letter not in lengths:
             raise said("einsum_output", letter)
     labels, x = parts[0]
-    for i, (others, y) in enumerate(parts[1:], 2):
+    for i, part in enumerate(parts[1:], 2):
         wanted = {*result}.union(*(own for own, _ in parts[i:]))
-        labels, x = _contracted(labels, x, others, y, wanted, lengths)
+        labels, x = _contracted((labels, x), part, wanted, lengths)
     if gone := [i for i, c in enumerate(labels) if c not in result]:
         x = sum_(x, gone)
         labels = [c for c in labels if c in result]
     return permuted(x, [labels.index(c) for c in result])
+
+
+@function
+def tensordot(a, b, dims=2):
+    n, m = len(a.shape), len(b.shape)
+    if isinstance(dims, int):
+        dims = [*range(-dims, 0)], [*range(dims)]
+    labels = [*range(n, n + m)]
+    for i, j in zip(*dims, strict=True):
+        if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
+            raise said("contracted", a.shape[i], i, b.shape[j], j)
+        labels[j] = i % n
+    for own, k in zip(dims, (n, m), strict=True):
+        axes(own, k)  # none twice
+    every = (*range(n), *labels)
+    kept = [i for i in every if (i in labels) == (i >= n)]
+    return einsum(a, [*range(n)], b, labels, kept)
 
 
 def _equation(*given: Any) -> tuple[str, tuple[Tensor, ...]]:
@@ -68,7 +86,7 @@ def _labels(term: str, hidden: int) -> Labels:
     return [*before, *(range(-hidden, 0) if dots else ()), *after]
 
 
-def _labelled(term: str, x: Tensor, i: int) -> tuple[Labels, Tensor]:
+def _labelled(term: str, x: Tensor, i: int) -> Part:
     """Return an operand's axes by name; of a repeated one, the diagonal."""
     count, ndim = len(term.replace("...", "")), len(x.shape)
     if "..." not in term and ndim != count:
@@ -84,7 +102,7 @@ def _labelled(term: str, x: Tensor, i: int) -> tuple[Labels, Tensor]:
     return labels, x
 
 
-def _lengths(parts: list[tuple[Labels, Tensor]]) -> dict[Any, int]:
+def _lengths(parts: list[Part]) -> dict[Any, int]:
     lengths: dict[Any, int] = {}
     for i, (labels, x) in enumerate(parts):
         for c, n in zip(labels, x.shape, strict=True):
@@ -96,19 +114,14 @@ def _lengths(parts: list[tuple[Labels, Tensor]]) -> dict[Any, int]:
 
 
 def _contracted(
-    a_labels: Labels,
-    a: Tensor,
-    b_labels: Labels,
-    b: Tensor,
-    wanted: set[Any],
-    lengths: dict[Any, int],
-) -> tuple[Labels, Tensor]:
+    one: Part, other: Part, wanted: set[Any], lengths: dict[Any, int]
+) -> Part:
     """Multiply two operands, as matrices; sum over what is not wanted."""
-    shared = [c for c in a_labels if c in b_labels]
+    shared = [c for c in one[0] if c in other[0]]
     kept = [c for c in shared if c in wanted]
     summed = [c for c in shared if c not in wanted]
     owns, matrices = [], []
-    for labels, x in (a_labels, a), (b_labels, b):
+    for labels, x in one, other:
         own = [c for c in labels if c not in shared and c in wanted]
         order = kept + own + summed
         if alone := [i for i, c in enumerate(labels) if c not in order]:

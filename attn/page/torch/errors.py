@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import pkgutil
+from collections.abc import Callable
 from functools import lru_cache
 
 
@@ -60,3 +61,13 @@ def lookup_error(owner: str, name: str, text: str) -> BaseException:
     if name in real_names().get(owner, ()):
         return not_here(f"{owner}.{name}")
     return AttributeError(text)
+
+
+def looking(owner: str, module: str) -> Callable[[str], None]:
+    """Return the ``__getattr__`` of a module: what it says of other names."""
+
+    def look(name: str) -> None:
+        text = f"module '{module}' has no attribute '{name}'"
+        raise lookup_error(owner, name, text)
+
+    return look

@@ -11,8 +11,8 @@ from .errors import not_here, said
 from .indexing import getitem, setitem
 from .joining import take
 from .names import METHODS, both, function, method
-from .shapes import diagonal, movedim
-from .sizes import axis, places, size_of
+from .shapes import diagonal, expand, movedim, view
+from .sizes import axis, broadcast_shapes, places, size_of
 from .tensor import Tensor, elements, new, write
 
 
@@ -56,6 +56,16 @@ def gather(input, dim, index):
     found = _along(input, axis(dim, len(input.shape)), index, "gather")
     storage = input._storage
     return new([storage[i] for i in found], index.shape, input.dtype)
+
+
+@both
+def take_along_dim(input, indices, dim=None):
+    if dim is None:
+        input, indices, dim = view(input, -1), view(indices, -1), 0
+    x, index = movedim(input, dim, -1), movedim(indices, dim, -1)
+    outer = broadcast_shapes(x.shape[:-1], index.shape[:-1])
+    x, index = (expand(y, *outer, y.shape[-1]) for y in (x, index))
+    return movedim(gather(x, -1, index), -1, dim)
 
 
 @method
@@ -103,8 +113,7 @@ def _copying(name: str) -> None:
     def compute(input, *args, **kwargs):
         return in_place(METHODS["clone"](input), *args, **kwargs)
 
-    compute.__name__ = name
-    both(compute)
+    both(compute, name=name)
 
 
 for _name in ("scatter", "index_copy", "index_fill", "index_add"):
@@ -129,9 +138,8 @@ def _triangle(name: str, keeps: Any) -> None:
         values = [i for i, _ in pairs] + [j for _, j in pairs]
         return new(values, [2, len(pairs)], int64)
 
-    triangle.__name__, indices.__name__ = name, f"{name}_indices"
-    both(triangle)
-    function(indices)
+    both(triangle, name=name)
+    function(indices, f"{name}_indices")
 
 
 _triangle("tril", operator.le)

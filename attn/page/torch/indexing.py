@@ -9,6 +9,7 @@ from typing import Any
 from .dtypes import BOOL, INT, bool_, int64, uint8
 from .errors import said
 from .names import FUNCTIONS, both, called
+from .shapes import check_axes
 from .sizes import Size, broadcast_shapes, places, size_of, strides_of
 from .tensor import Tensor, alias, elements, expand_to, is_number, new, write
 
@@ -197,15 +198,7 @@ def _values_for(x: Tensor, value: Any, shape: Size) -> list[Any]:
     size = math.prod(shape)
     if not isinstance(value, Tensor):
         return x.dtype.round([value]) * size
-    if len(value.shape) > len(shape):
-        raise said(
-            "expand_axes",
-            value.dtype.type,
-            list(value.shape),
-            list(shape),
-            len(shape),
-            len(value.shape),
-        )
+    check_axes(value, shape)
     values = elements(expand_to(value, shape))
     return list(values) if value.dtype is x.dtype else x.dtype.round(values)
 

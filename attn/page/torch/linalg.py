@@ -1,10 +1,6 @@
 """Functions of ``torch.linalg``."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from .errors import lookup_error
+from .errors import looking
 from .names import LINALG, public
 from .tensor import Tensor
 
@@ -14,6 +10,4 @@ globals().update(
 __all__ = [*LINALG]
 
 
-def __getattr__(name: str) -> Any:
-    said = f"module 'torch.linalg' has no attribute '{name}'"
-    raise lookup_error("torch.linalg", name, said)
+__getattr__ = looking("torch.linalg", "torch.linalg")

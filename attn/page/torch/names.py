@@ -36,20 +36,23 @@ _WITHOUT_EFFECT = {
 """Arguments of PyTorch's, and the values, with None, that change nothing."""
 
 
-def function(f: Function) -> Function:
-    """Register a function of ``torch``."""
+def function(f: Function, name: str = "") -> Function:
+    """Register a function of ``torch``, by its own name or another."""
+    f.__name__ = name or f.__name__
     FUNCTIONS[f.__name__.rstrip("_")] = f
     return f
 
 
-def method(f: Function) -> Function:
+def method(f: Function, name: str = "") -> Function:
     """Register a method of ``Tensor``; the tensor is its first argument."""
+    f.__name__ = name or f.__name__
     METHODS[f.__name__] = f
     return f
 
 
-def both(f: Function, *others: str) -> Function:
+def both(f: Function, *others: str, name: str = "") -> Function:
     """Register a function of ``torch`` that is also a method."""
+    f.__name__ = name or f.__name__
     for name in (f.__name__.rstrip("_"), *others):
         FUNCTIONS[name] = METHODS[name] = f
     return f
@@ -110,10 +113,8 @@ def public(name: str, f: Function, owner: str, Tensor: type) -> Function:
             raise said("argument", name, "input", 1, type(args[0]).__name__)
         if len(args) + len(kwargs) < len(needed):
             missing = [x for x in needed[len(args) :] if x not in kwargs]
-            raise TypeError(
-                f"{name}() missing {len(missing)} required positional "
-                "arguments: " + ", ".join(f'"{x}"' for x in missing)
-            )
+            names = ", ".join(f'"{x}"' for x in missing)
+            raise said("arguments", name, len(missing), names)
         return f(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name

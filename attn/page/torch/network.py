@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .choosing import masked_fill
+from .along import softmax_of
+from .choosing import clamp, masked_fill, where
 from .conversion import convert
 from .creation import CHANCE, filled
 from .dtypes import bool_, finfo, float32, float64, int64
@@ -45,9 +46,16 @@ _ACTIVATIONS: dict[str, Any] = {
     "sigmoid": sigmoid,
     "tanh": math.tanh,
     "relu": relu,
+    "logsigmoid": lambda x: min(x, 0) - math.log1p(math.exp(-abs(x))),
 }
 for _name, _f in _ACTIVATIONS.items():
     functional(elementwise(_name, _f))
+
+
+@functional
+def hardtanh(input, min_val=-1.0, max_val=1.0):
+    x = masked_fill(input, input <= min_val, min_val)
+    return masked_fill(x, input >= max_val, max_val)
 
 
 @functional
@@ -75,14 +83,12 @@ def linear(input, weight, bias=None):
 @functional
 def normalize(input, p=2.0, dim=1, eps=1e-12):
     norms = linalg_vector_norm(input, p, dim, True)
-    return div(input, METHODS["clamp"](norms, eps))
+    return div(input, clamp(norms, eps))
 
 
 @functional
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    norms = [
-        METHODS["clamp"](linalg_vector_norm(x, 2, dim), eps) for x in (x1, x2)
-    ]
+    norms = [clamp(linalg_vector_norm(x, 2, dim), eps) for x in (x1, x2)]
     return div(METHODS["sum"](mul(x1, x2), dim), mul(*norms))
 
 
@@ -94,7 +100,7 @@ def kl_div(input, target, reduction="mean"):
     return parts if reduction == "none" else METHODS[reduction](parts)
 
 
-def _rows(x: Tensor, shape: Any, weight: Tensor | None) -> list[list[Any]]:
+def _rows(x: Tensor, shape: Any) -> list[list[Any]]:
     """Return the elements of the last axes, which must have this shape."""
     shape = tuple(shape)
     n = len(x.shape) - len(shape)
@@ -104,35 +110,32 @@ def _rows(x: Tensor, shape: Any, weight: Tensor | None) -> list[list[Any]]:
     return rows(x, list(range(n, len(x.shape))))
 
 
-def _scaled(x: Tensor, values: list[Any], weight: Any, bias: Any) -> Tensor:
+def _normed(
+    x: Tensor, shape: Any, weight: Any, bias: Any, eps: float, is_centred: bool
+) -> Tensor:
+    """Divide rows by their deviation from their mean, or from 0."""
+    values: list[Any] = []
+    for row in _rows(x, shape):
+        middle = mean_of(row) if is_centred else 0.0
+        centred = [v - middle for v in row]
+        factor = 1 / math.sqrt(mean_of([v * v for v in centred]) + eps)
+        values += [v * factor for v in centred]
     result = new(values, x.shape, float64)
-    result = (
-        result if weight is None else mul(result, convert(weight, float64))
-    )
-    result = result if bias is None else add(result, convert(bias, float64))
+    for f, y in ((mul, weight), (add, bias)):
+        result = result if y is None else f(result, convert(y, float64))
     return convert(result, x.dtype)
 
 
 @functional
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    values: list[Any] = []
-    for row in _rows(input, normalized_shape, weight):
-        middle = mean_of(row)
-        centred = [x - middle for x in row]
-        factor = 1 / math.sqrt(mean_of([x * x for x in centred]) + eps)
-        values += [x * factor for x in centred]
-    return _scaled(input, values, weight, bias)
+    return _normed(input, normalized_shape, weight, bias, eps, True)
 
 
 @functional
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     if eps is None:
         eps = finfo(float64 if input.dtype is float64 else float32).eps
-    values: list[Any] = []
-    for row in _rows(input, normalized_shape, weight):
-        factor = 1 / math.sqrt(mean_of([x * x for x in row]) + eps)
-        values += [x * factor for x in row]
-    return _scaled(input, values, weight, None)
+    return _normed(input, normalized_shape, weight, None, eps, False)
 
 
 @functional
@@ -174,6 +177,18 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return rounded(scaled, input.shape, input.dtype)
 
 
+def _pool(name: str, reduce: Any, outside: float) -> None:
+    def pool(input, kernel_size, stride=None, padding=0):
+        x = pad(input, (padding, padding), value=outside)
+        return reduce(unfold(x, -1, kernel_size, stride or kernel_size))
+
+    short({name: pool}, FUNCTIONAL, FUNCTIONS)
+
+
+_pool("avg_pool1d", lambda x: METHODS["mean"](x, -1), 0.0)
+_pool("max_pool1d", lambda x: METHODS["max"](x, -1).values, -math.inf)
+
+
 @functional
 def conv1d(input, weight, bias=None, padding=0, groups=1):
     """Slide windows of weights along the last axis."""
@@ -186,16 +201,6 @@ def conv1d(input, weight, bias=None, padding=0, groups=1):
         parts.append(einsum("...clw,ocw->...ol", own, w))
     result = cat(parts, n)
     return result if bias is None else add(result, unsqueeze(bias, -1))
-
-
-def _weights(row: list[float]) -> list[float]:
-    """Return the softmax; of a row without a key, zeros."""
-    high = max(row, default=0.0)
-    if high == -math.inf:
-        return [0.0] * len(row)
-    exps = [math.exp(x - high) for x in row]
-    total = sum(exps)
-    return [x / total for x in exps]
 
 
 @functional
@@ -212,12 +217,8 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None:
         raise said("mask_twice")
     if query.dtype is not key.dtype or query.dtype is not value.dtype:
-        raise said(
-            "attention_dtypes",
-            query.dtype.c_name,
-            key.dtype.c_name,
-            value.dtype.c_name,
-        )
+        names = [x.dtype.c_name for x in (query, key, value)]
+        raise said("attention_dtypes", *names)
     counts = [len(x.shape) for x in (query, key, value)]
     if min(counts) < 2:
         raise said("attention_axes", *counts)
@@ -239,10 +240,22 @@ def scaled_dot_product_attention(
         scores = add(scores, convert(attn_mask, kind))
     values: list[float] = []
     for row in rows(scores, [len(scores.shape) - 1]):
-        values += _weights(row)
+        is_dead = max(row, default=0.0) == -math.inf  # it has no key
+        values += [0.0] * len(row) if is_dead else softmax_of(row)
     weights = dropout(rounded(values, scores.shape, kind), dropout_p)
     return convert(matmul(weights, v), query.dtype)
 
 
-for _f in (rms_norm, layer_norm, dropout):
+short(
+    {
+        "leaky_relu": lambda input, negative_slope=0.01: where(
+            input > 0, input, mul(input, negative_slope)
+        ),
+        "relu6": lambda input: hardtanh(input, 0.0, 6.0),
+        "hardsigmoid": lambda input: div(hardtanh(add(input, 3), 0, 6), 6),
+        "embedding": lambda input, weight: getitem(weight, input),
+    },
+    FUNCTIONAL,
+)
+for _f in (rms_norm, layer_norm, dropout, conv1d, cosine_similarity):
     FUNCTIONS[_f.__name__] = _f

@@ -41,8 +41,7 @@ def _in_place(name: str) -> None:
     def compute(input, *args, **kwargs):
         return overwrite(input, f(input, *args, **kwargs))
 
-    compute.__name__ = f"{name}_"
-    method(compute)
+    method(compute, f"{name}_")
 
 
 @method

@@ -18,7 +18,7 @@ from .dtypes import (
     of_number,
     promote_types,
 )
-from .elementwise import apply, as_float
+from .elementwise import FLOATS, apply, as_float
 from .errors import said
 from .names import METHODS, also, both
 from .sizes import Size, broadcast_shapes
@@ -119,7 +119,7 @@ def _logaddexp2(a: float, b: float) -> float:
 
 
 def _xlogy(a: float, b: float) -> float:
-    return b if b != b else a * apply(math.log, [b])[0] if a else 0.0
+    return b if b != b else a * apply(FLOATS["log"], [b])[0] if a else 0.0
 
 
 def _keep(kind: dtype) -> dtype:
@@ -139,8 +139,7 @@ def _register(
         common = result(common_type(name, input, other, numbers))
         return computed(op, input, other, common)
 
-    compute.__name__ = name
-    return both(compute, *others)
+    return both(compute, *others, name=name)
 
 
 def _halves(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -206,8 +205,7 @@ def _modular(name: str, op: Operation) -> Callable[..., Tensor]:
                 raise RuntimeError("ZeroDivisionError")
         return computed(op, input, other, common)
 
-    compute.__name__ = name
-    return both(compute)
+    return both(compute, name=name)
 
 
 floor_divide = _modular(

@@ -98,8 +98,7 @@ def _spread(name: str, last: Callable[[float], float]) -> None:
 
         return reduce(input, dim, keepdim, f, input.dtype)
 
-    compute.__name__ = name
-    both(compute)
+    both(compute, name=name)
 
 
 _spread("var", lambda x: x)
@@ -124,14 +123,15 @@ def cov(input, *, correction=1):
     )
 
 
-@both
-def any_(input, dim=None, keepdim=False):
-    return reduce(input, dim, keepdim, any, bool_)
+def _test(f: Row) -> None:
+    def compute(input, dim=None, keepdim=False):
+        return reduce(input, dim, keepdim, f, bool_)
+
+    both(compute, name=f.__name__)
 
 
-@both
-def all_(input, dim=None, keepdim=False):
-    return reduce(input, dim, keepdim, all, bool_)
+_test(any)
+_test(all)
 
 
 @both
@@ -207,8 +207,7 @@ def _extreme(which: str, f: Row) -> None:
 
     names = f"a{which}", f"arg{which}", which
     for g, name in zip((best, place, both_of), names, strict=True):
-        g.__name__ = name
-        both(g)
+        both(g, name=name)
 
 
 _extreme("max", largest)

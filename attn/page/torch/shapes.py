@@ -143,19 +143,18 @@ def unsqueeze(input, dim):
     return alias(input, shape, tuple(strides))
 
 
+def check_axes(x: Tensor, target: Sequence[int]) -> None:
+    """Refuse a shape of fewer axes than a tensor has."""
+    n, m, shape = len(x.shape), len(target), list(x.shape)
+    if m < n:
+        raise said("expand_axes", x.dtype.type, shape, list(target), m, n)
+
+
 @method
 def expand(input, *size):
     target = list(listed(size))
     extra = len(target) - len(input.shape)
-    if extra < 0:
-        raise said(
-            "expand_axes",
-            input.dtype.type,
-            list(input.shape),
-            target,
-            len(target),
-            len(input.shape),
-        )
+    check_axes(input, target)
     for i, n in enumerate(target):
         if n == -1 and i >= extra:
             target[i] = input.shape[i - extra]

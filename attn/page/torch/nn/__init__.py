@@ -7,10 +7,10 @@ from typing import Any
 
 from ..creation import CHANCE
 from ..dtypes import FLOAT, dtype, float32
-from ..errors import lookup_error, said
-from ..gradients import STATE
+from ..errors import looking, lookup_error, said
 from ..sizes import size_of, strides_of
 from ..tensor import Tensor, elements, rounded, write
+from ..traced import STATE
 from . import functional
 
 __all__ = ["functional"]
@@ -131,16 +131,11 @@ class Module:
         both = {name: x for name, x in state_dict.items() if name in own}
         for name, x in both.items():
             if own[name].shape != x.shape:
-                problems.append(
-                    f"size mismatch for {name}: copying a param with shape "
-                    f"{x.shape} from checkpoint, the shape in current model "
-                    f"is {own[name].shape}."
-                )
+                shapes = x.shape, own[name].shape
+                problems.append(str(said("loaded_shape", name, *shapes)))
         if problems:
-            raise RuntimeError(
-                "Error(s) in loading state_dict for "
-                f"{type(self).__name__}:\n\t" + "\n\t".join(problems)
-            )
+            text = "\n\t".join(problems)
+            raise said("loaded", type(self).__name__, f"\n\t{text}")
         before, STATE.enabled = STATE.enabled, False
         for name, x in both.items():
             write(own[name], own[name].dtype.round(elements(x)))
@@ -221,6 +216,4 @@ for _name in ("SiLU", "ReLU"):
     _activation(_name, getattr(functional, _name.lower()))
 
 
-def __getattr__(name: str) -> Any:
-    said = f"module 'torch.nn' has no attribute '{name}'"
-    raise lookup_error("nn", name, said)
+__getattr__ = looking("nn", "torch.nn")
