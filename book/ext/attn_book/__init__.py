@@ -20,6 +20,7 @@ PARTS = (
     "figures",  # drawings in the colours of the page's theme
     "maths",  # formulas, typeset when the book is built
     "numbering",  # chapters and figures have the numbers of the files
+    "search",  # sections, terms and functions, for the search to rank
     "previews",  # what links lead to, for the page to show
     "mistakes",  # for teachers, a page a chapter
     "museum",  # the museum as a gallery, with an index to filter

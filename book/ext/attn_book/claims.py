@@ -72,6 +72,14 @@ def provenance(entry: dict[str, Any]) -> str:
     return f"{about['cpu']}; {versions}; {about['date']}; commit {commit}"
 
 
+def number(value: float, digits: int = 3) -> str:
+    """Return a number as it is set: a power of ten is one."""
+    figures, _, power = f"{value:.{digits}g}".partition("e")
+    if not power:
+        return figures
+    return f"{figures}·10<sup>{int(power)}</sup>".removeprefix("1·")
+
+
 def _row(entry: dict[str, Any], text: str) -> Row:
     made = [
         (run, one)
@@ -84,13 +92,13 @@ def _row(entry: dict[str, Any], text: str) -> Row:
     for _, belongs in _kinds(entry):
         found = [one for run, one in made if belongs(run)]
         worst = min(found, key=_margin, default=None)
-        values.append(f"{worst['value']:.3g}" if worst else "")
+        values.append(number(worst["value"]) if worst else "")
     side = "above" if least["above"] else "below"
     return Row(
         text,
-        f"{side} {least['bound']:.3g}",
+        f"{side} {number(least['bound'])}",
         tuple(values),
-        f"{least['margin']:.2g}",
+        number(least["margin"], 2),
     )
 
 
