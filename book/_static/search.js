@@ -3,7 +3,7 @@
 // where they are rare and where they are the title; chapters before what is
 // about them.
 const KINDS = [ // of pages: what a result is worth, what more if it is called as asked
-  [/^notebooks\/\d/, 1, 40], [/glossary$/, 0.9, 60], [/api\//, 0.6, 3], [/./, 0.5, 0]];
+  [/^notebooks\/\d/, 1, 90], [/glossary$/, 0.9, 60], [/api\//, 0.6, 3], [/./, 0.5, 0]];
 const SMALL = /^(\d+|what|how|do|does|i|we|you|can|where|from|an|did|one|my)$/;
 const stemmer = new Stemmer();
 const words = (text) => splitQuery(text.toLowerCase().replace(/(^|\s)[\d.]+\s/g, " "));
