@@ -1,5 +1,6 @@
 """The book is built once more: with an address, and without PyTorch."""
 
+import json
 import re
 import shutil
 
@@ -69,9 +70,25 @@ def test_a_wrong_address_leads_to_the_search_and_the_chapters(bare):
         assert link.startswith("/") and (bare / place).exists(), link
 
 
+def index(folder):
+    """What the search has: its places, and how often each word is in them."""
+    text = (folder / "searchindex.js").read_text("utf-8")
+    found = json.loads(text.partition("(")[2].rpartition(")")[0])
+    names = [found["docnames"][place[0]] for place in found["places"]]
+    places = [place[1:] for place in found["places"]]
+    return (
+        names,
+        places,
+        {x: found["terms"][x] for x in sorted(found["terms"])},
+    )
+
+
 def test_a_book_is_built_again_where_only_a_chapter_has_changed(bare):
+    """And its search still finds what is on the other pages."""
+    before = index(bare)
     folder = bare.parents[2]
     (folder / "book" / f"{chapters()[0]}.ipynb").touch()
     environment = {"PYTHONPATH": str(folder / "trap"), "BOOK_ADDRESS": ADDRESS}
     status, output = build(folder / "book", folder / "out", **environment)
     assert status == 0, output[-4000:]
+    assert index(bare) == before and len(before[1]) > 1000

@@ -34,6 +34,54 @@ ASKED = {
     "linear attention": ["notebooks/19_linear"],
     "quantization": ["notebooks/10_kv_cache"],
 }
+# Written down before their results were looked at.
+ASKED_LATER = {
+    "dropout": ["notebooks/04_multi_head", "book/glossary.html#term-dropout"],
+    "why is my output nan": [
+        "notebooks/03_masks",
+        "book/glossary.html#term-dead-row",
+    ],
+    "padding": ["notebooks/03_masks", "book/glossary.html#term-padding"],
+    "transformer block": ["notebooks/09_transformer"],
+    "feed forward": ["notebooks/09_transformer"],
+    "softmax overflow": [
+        "notebooks/02_scaled_dot_product",
+        "notebooks/11_online_softmax",
+    ],
+    "mqa": ["notebooks/05_gqa", "book/glossary.html#term-MQA"],
+    "load llama weights": [
+        "notebooks/09_transformer",
+        "notebooks/15_attention_interface",
+    ],
+    "how much memory does the kv cache need": [
+        "notebooks/10_kv_cache",
+        "notebooks/05_gqa",
+    ],
+    "residual connection": [
+        "notebooks/09_transformer",
+        "book/glossary.html#term-residual-stream",
+    ],
+    "generate text": ["notebooks/09_transformer", "notebooks/10_kv_cache"],
+    "temperature": [
+        "notebooks/09_transformer",
+        "book/glossary.html#term-temperature",
+    ],
+    "triton tutorial": ["notebooks/12_fused_forward"],
+    "gpu memory": [
+        "notebooks/12_fused_forward",
+        "book/glossary.html#term-shared-memory",
+    ],
+    "long context": [
+        "notebooks/07_rope",
+        "notebooks/06_positions",
+        "notebooks/17_many_machines",
+    ],
+    "mamba": ["notebooks/19_linear"],
+    "deepseek": ["notebooks/18_latent_sparse"],
+    "vllm": ["notebooks/16_serving"],
+    "roatry embeding": ["notebooks/07_rope"],
+    "backpropagation": ["notebooks/13_fused_backward_decode"],
+}
 FOUND = """query => Search._performSearch(query).reverse().slice(0, 3)
     .map(([page, , anchor]) => `${page}.html${anchor}`)"""
 
@@ -45,13 +93,16 @@ def search(browser, address):
         yield seen.tab
 
 
-def test_of_twenty_questions_eighteen_are_answered_by_the_first_three(search):
+@pytest.mark.parametrize("asked", [ASKED, ASKED_LATER], ids=["first", "later"])
+def test_of_twenty_questions_eighteen_are_answered_by_the_first_three(
+    search, asked
+):
     lost = {}
-    for query, places in ASKED.items():
+    for query, places in asked.items():
         found = search.evaluate(FOUND, query)
         if not any(x.startswith(tuple(places)) for x in found):
             lost[query] = found
-    assert len(ASKED) == 20
+    assert len(asked) == 20
     assert len(lost) <= 2, lost
 
 

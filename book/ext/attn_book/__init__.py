@@ -43,4 +43,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     sys.meta_path.insert(0, Absent())
     for part in PARTS:
         import_module(f"attn_book.{part}").setup(app)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    safe = {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {**safe, "env_version": 1}  # of what `search` keeps of a page

@@ -19,12 +19,18 @@ class Row:
         values: of each kind of run, the value with the least margin, or
             ``""`` where the claim is about other runs.
         margin: the least margin of all runs.
+        bar: where the bound is, from 0 to 100 on the claim's own scale.
+        good: where the claim holds: a beginning and a length.
+        dots: where its runs are.
     """
 
     text: str
     bound: str
     values: tuple[str, ...]
     margin: str
+    bar: float
+    good: tuple[float, float]
+    dots: list[float]
 
 
 @dataclass(frozen=True)
@@ -94,12 +100,22 @@ def _row(entry: dict[str, Any], text: str) -> Row:
         worst = min(found, key=_margin, default=None)
         values.append(number(worst["value"]) if worst else "")
     side = "above" if least["above"] else "below"
+    bar, *dots = places([least["bound"], *(one["value"] for _, one in made)])
     return Row(
         text,
         f"{side} {number(least['bound'])}",
         tuple(values),
         number(least["margin"], 2),
+        bar,
+        (bar, 100 - bar) if least["above"] else (0, bar),
+        dots,
     )
+
+
+def places(values: list[float]) -> list[float]:
+    """Return where values are between 4 and 96, the least and the greatest."""
+    low, high = min(values), max(values)
+    return [round(4 + 92 * (x - low) / (high - low or 1), 1) for x in values]
 
 
 def _kinds(

@@ -10,12 +10,14 @@ import re
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 
 SILENT = (
     nodes.literal_block,
@@ -24,23 +26,46 @@ SILENT = (
     nodes.raw,
     nodes.title,
     nodes.comment,
+    nodes.system_message,
     addnodes.desc_signature,
 )
+
+
+NAMELESS = ("ref", "numref", "doc", "myst", "any")
+#: What is counted, and how. Most words come again: a stem is looked up once.
+LANGUAGE = SearchEnglish({})
+stem = cache(LANGUAGE.stem)
 
 
 @dataclass
 class Place:
     """A part of a page that a search can lead to."""
 
-    page: str
     anchor: str
     title: str
     texts: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", restore)
+    app.connect("env-purge-doc", forget)
+    app.connect("env-merge-info", merge)
+    app.connect("doctree-read", count)
     app.connect("build-finished", write)
+
+
+def kept(env: Any) -> dict[str, list[Place]]:
+    """Return the places of each page, kept with what else Sphinx has read."""
+    return env.__dict__.setdefault("attn_places", {})
+
+
+def forget(app: Sphinx, env: Any, page: str) -> None:
+    kept(env).pop(page, None)
+
+
+def merge(app: Sphinx, env: Any, pages: Any, other: Any) -> None:
+    kept(env).update(kept(other))
 
 
 def files(app: Sphinx) -> tuple[Path, Path]:
@@ -56,22 +81,37 @@ def restore(app: Sphinx) -> None:
         shutil.copyfile(own, index)
 
 
+def count(app: Sphinx, doctree: nodes.document) -> None:
+    """Count the words of each place of a page that is read."""
+    places: list[Place] = []
+    walk(doctree, Place("", ""), places)
+    for place in places:
+        words = map(stem, LANGUAGE.split(" ".join(place.texts)))
+        place.counts.update(x for x in words if LANGUAGE.word_filter(x))
+        place.texts.clear()
+    kept(app.env)[app.env.docname] = places
+
+
 def walk(node: nodes.Element, here: Place, places: list[Place]) -> None:
     """Share the text below a node out among the places in it."""
     for child in node.children:
         inside = here
         match child:
+            case addnodes.pending_xref() if (
+                child["reftype"] in NAMELESS and not child["refexplicit"]
+            ):
+                continue  # the name of what it leads to is not here yet
             case nodes.Text():
                 here.texts.append(child.astext())
             case nodes.section():
                 anchor = child["ids"][0] if here.title else ""
-                inside = Place(here.page, anchor, child[0].astext())
+                inside = Place(anchor, child[0].astext())
             case nodes.definition_list_item() if child[0]["ids"]:
                 term = next(child.findall(nodes.term))
-                inside = Place(here.page, term["ids"][0], term.astext())
+                inside = Place(term["ids"][0], term.astext())
             case addnodes.desc() if child[0]["ids"]:
                 (name, *_) = child[0]["ids"]
-                inside = Place(here.page, name, name)
+                inside = Place(name, name)
         if inside is not here:
             places.append(inside)
             inside.texts.append(inside.title)
@@ -84,10 +124,6 @@ def write(app: Sphinx, error: Exception | None) -> None:
     builder: Any = app.builder
     if error or builder.format != "html":
         return
-    places: list[Place] = []
-    for page in sorted(app.env.found_docs):
-        walk(app.env.get_doctree(page), Place(page, "", ""), places)
-    language = builder.indexer.lang
     file, own = files(app)
     shutil.copyfile(file, own)
     call, _, rest = file.read_text("utf-8").partition("(")
@@ -95,16 +131,18 @@ def write(app: Sphinx, error: Exception | None) -> None:
     index = {x: index[x] for x in ("docnames", "filenames", "titles")}
     terms: dict[str, list[int]] = {}  # steps from place to place, and counts
     last: Counter[str] = Counter()
-    found = []
-    for i, place in enumerate(places):
-        words = map(language.stem, language.split(" ".join(place.texts)))
-        counts = Counter(x for x in words if language.word_filter(x))
-        for word, times in counts.items():
-            terms.setdefault(word, []).extend((i - last[word], times))
-            last[word] = i
-        page = index["docnames"].index(place.page)
-        title = re.sub(r"\\sqrt\{(\w+)\}", r"√\1", place.title)
-        found.append([page, place.anchor, title, counts.total()])
+    found: list[Any] = []
+    for page, places in sorted(kept(app.env).items()):
+        for place in places:
+            for word, times in place.counts.items():
+                terms.setdefault(word, []).extend(
+                    (len(found) - last[word], times)
+                )
+                last[word] = len(found)
+            number = index["docnames"].index(page)
+            title = re.sub(r"\\sqrt\{(\w+)\}", r"√\1", place.title)
+            length = place.counts.total()
+            found.append([number, place.anchor, title, length])
     index |= {"places": found, "terms": terms}
     text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
     file.write_text(f"{call}({text})", "utf-8")
