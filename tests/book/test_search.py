@@ -1,10 +1,14 @@
 """The search, asked as a newcomer asks: in words of his own, and misspelt."""
 
+import json
+import os
+import sys
+
 import pytest
 
 from tests.book.conftest import Visit
-
-pytestmark = pytest.mark.browser
+from tests.book.pages import ROOT
+from tests.processes import run
 
 #: What is asked, and where the answers are: beginnings of addresses.
 ASKED = {
@@ -86,6 +90,36 @@ FOUND = """query => Search._performSearch(query).reverse().slice(0, 3)
     .map(([page, , anchor]) => `${page}.html${anchor}`)"""
 
 
+@pytest.mark.parametrize("changed", [[], ["b"], ["a", "b"]], ids=len)
+def test_a_second_build_finds_what_is_on_the_other_pages(tmp_path, changed):
+    def index():
+        command = [sys.executable, "-m", "sphinx", "-q", "-W", "-C"]
+        command += ["-D", "extensions=attn_book.search", "-d", "trees"]
+        places = {**os.environ, "PYTHONPATH": str(ROOT / "book" / "ext")}
+        done = run(*command, ".", "html", cwd=tmp_path, env=places)
+        assert done.returncode == 0, done.stderr
+        text = (tmp_path / "html" / "searchindex.js").read_text("utf-8")
+        return json.loads(text.partition("(")[2].rpartition(")")[0])
+
+    tree = "index\n=====\n\n.. toctree::\n\n   a\n   b\n"
+    (tmp_path / "index.rst").write_text(tree)
+    for name, word in (("a", "zebra"), ("b", "yak")):
+        text = f"{name}\n=\n\nA {word}.\n\nMore\n----\n\nEven a {word}.\n"
+        (tmp_path / f"{name}.rst").write_text(text)
+    before = index()
+    assert len(before["places"]) == 5
+    assert len(before["terms"]["zebra"]) == len(before["terms"]["yak"]) == 4
+    for name in changed:
+        file = tmp_path / f"{name}.rst"
+        file.write_text(file.read_text().replace("Even", "Once more"))
+    after = index()
+    assert after["places"][:1] == before["places"][:1]
+    assert len(after["places"]) == 5
+    for word in ("zebra", "yak"):
+        assert after["terms"][word] == before["terms"][word]
+    assert ("onc" in after["terms"]) == bool(changed)
+
+
 @pytest.fixture(scope="module")
 def search(browser, address):
     with Visit(browser, address, "search", asked="?q=softmx") as seen:
@@ -93,6 +127,7 @@ def search(browser, address):
         yield seen.tab
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("asked", [ASKED, ASKED_LATER], ids=["first", "later"])
 def test_of_twenty_questions_eighteen_are_answered_by_the_first_three(
     search, asked
@@ -106,6 +141,7 @@ def test_of_twenty_questions_eighteen_are_answered_by_the_first_three(
     assert len(lost) <= 2, lost
 
 
+@pytest.mark.browser
 def test_a_letter_that_is_wrong_is_forgiven_and_said(search):
     text = search.locator("#search-results").inner_text()
     assert "No page has “softmx”. These have “softmax”." in text
@@ -114,6 +150,7 @@ def test_a_letter_that_is_wrong_is_forgiven_and_said(search):
         assert search.evaluate(FOUND, wrong) == right
 
 
+@pytest.mark.browser
 def test_a_result_leads_to_a_section_that_exists(search):
     link = search.locator("ul.search li a", has_text="Exercise: softmax")
     link.first.click()
