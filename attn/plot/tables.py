@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any
 
-_NUMBER = re.compile(r"[-−]?\d")
+_NUMBER = re.compile(r"[-−]?\d|[✓✗] [-−]?[\d.,]+$")
 _BADGES = {"✓": "yes", "✗": "no"}
 
 
@@ -19,7 +20,8 @@ class Table:
     with an HTML form of its own is shown in that.
 
     Args:
-        head: the names of the columns.
+        head: the names of the columns; a pair is the name of a group, over
+            the neighbours that share it, and a column's own.
         rows: of each, one entry a column.
         caption: what the table shows.
 
@@ -35,7 +37,7 @@ class Table:
 
     def __init__(
         self,
-        head: Sequence[str],
+        head: Sequence[str | tuple[str, str]],
         rows: Iterable[Sequence[Any]],
         caption: str = "",
     ) -> None:
@@ -52,7 +54,8 @@ class Table:
                 )
 
     def __repr__(self) -> str:
-        lines = [self.head, *([str(x) for x in row] for row in self.rows)]
+        names = [x if isinstance(x, str) else ", ".join(x) for x in self.head]
+        lines = [names, *([str(x) for x in row] for row in self.rows)]
         columns = list(zip(*lines, strict=True))
         widths = [max(map(len, column)) for column in columns]
         sides = [str.rjust if x else str.ljust for x in self._numeric()]
@@ -65,17 +68,32 @@ class Table:
     def _repr_html_(self) -> str:
         sides = ["right" if x else "left" for x in self._numeric()]
 
-        def line(kind: str, cells: Sequence[Any]) -> str:
-            made = (
-                f'<{kind} style="text-align: {side}">{_html(x)}'
-                f"</{kind.partition(' ')[0]}>"
-                for side, x in zip(sides, cells, strict=True)
-            )
-            return f"<tr>{''.join(made)}</tr>"
+        def cell(kind: str, side: str, x: Any) -> str:
+            tag = kind.partition(" ")[0]
+            return f'<{kind} style="text-align: {side}">{_html(x)}</{tag}>'
 
+        def line(cells: Iterable[str]) -> str:
+            return f"<tr>{''.join(cells)}</tr>"
+
+        name, group = 'th scope="col"', 'th scope="colgroup" colspan='
+        columns = list(zip(sides, self.head, strict=True))
+        below = [(side, x[1]) for side, x in columns if isinstance(x, tuple)]
+        tall = f'{name} rowspan="2"' if below else name
+        top: list[str] = []
+        for over, some in groupby(
+            columns, lambda x: x[1][0] if isinstance(x[1], tuple) else None
+        ):
+            own = list(some)
+            if over is None:
+                top += [cell(tall, *x) for x in own]
+            else:
+                top.append(cell(f'{group}"{len(own)}"', "center", over))
+        head = line(top)
+        if below:
+            head += "\n" + line(cell(name, *x) for x in below)
         caption = self.caption and f"<caption>{escape(self.caption)}</caption>"
-        body = "\n".join(line("td", row) for row in self.rows)
-        head = line('th scope="col"', self.head)
+        rows = (zip(sides, row, strict=True) for row in self.rows)
+        body = "\n".join(line(cell("td", *x) for x in row) for row in rows)
         return (
             f'<table class="table dataframe">{caption}\n'
             f"<thead>{head}</thead>\n<tbody>{body}</tbody>\n</table>"

@@ -28,6 +28,37 @@ document.addEventListener("DOMContentLoaded", () => {
     if (target.matches?.(scrolls)) fade(target);
   }, { capture: true, passive: true });
 
+  // The entry of the page is in view in the column of chapters, where the theme
+  // restores how far another page's was scrolled.
+  const current = () => {
+    const entry = [...all(".bd-sidebar-primary .current > a")].pop();
+    const column = entry?.closest(".bd-sidebar-primary, dialog");
+    if (!column) return;
+    const { top, bottom } = entry.getBoundingClientRect();
+    const box = column.getBoundingClientRect();
+    if (top < box.top + 64 || bottom > Math.min(box.bottom, innerHeight)) {
+      column.scrollTop += (top + bottom - box.top - Math.min(box.bottom, innerHeight)) / 2;
+    }
+  };
+  setTimeout(current); // after the theme
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest(".primary-toggle")) setTimeout(current);
+  }, true);
+
+  // The contents mark the section that one is in, also after a jump, which may
+  // pass every heading that the theme watches.
+  const contents = all(".bd-sidebar-secondary .page-toc a");
+  const mark = () => {
+    const heading = (link) => document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    const above = [...contents].filter((link) =>
+      link.hash && heading(link)?.getBoundingClientRect().top < 0.3 * innerHeight);
+    for (const link of contents) {
+      link.classList.toggle("active", link === above.at(-1));
+      link.toggleAttribute("aria-current", link === above.at(-1));
+    }
+  };
+  document.addEventListener("scrollend", mark);
+
   // On a phone the sidebars are drawers: each has a button to close it, and an
   // entry that is chosen closes it.
   for (const side of ["primary", "secondary"]) {

@@ -8,6 +8,7 @@ addEventListener("load", () => {
   if (rest < 1 || Play.still()) return;
   const live = figure.querySelector("[aria-live]");
   live.ariaLive = "off";  // or each step would be spoken
+  live.style.visibility = "hidden"; // and none is there long enough to be read
   let next = 0;
   const walk = setInterval(() => {
     if (next === rest) stop();
@@ -19,6 +20,7 @@ addEventListener("load", () => {
     clearInterval(walk);
     tokens[rest].click();
     live.ariaLive = "polite";
+    live.style.visibility = "";
     touched.forEach((kind) => figure.removeEventListener(kind, stop));
   };
   touched.forEach((kind) => figure.addEventListener(kind, stop));

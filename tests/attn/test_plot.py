@@ -278,3 +278,18 @@ def test_a_table_is_aligned_text_and_html_with_signs_beside_colours():
     assert '<b class="no">✗ missed</b>' in html
     assert '<a href="x">here</a>' in html
     assert repr(plot.Table(("one", "two"), [])) == "one  two"
+
+
+def test_a_table_has_a_head_over_the_columns_of_a_group():
+    head = ("rate", ("early", "a"), ("early", "b"), ("late", "a"))
+    table = plot.Table(head, [("1", "2.5", "✓ 0.0", 3)])
+    assert repr(table).splitlines() == [
+        "rate  early, a  early, b  late, a",
+        "   1       2.5     ✓ 0.0        3",
+    ]
+    top, below, row = table._repr_html_().split("<tr>")[1:]
+    assert top.count('scope="col" rowspan="2"') == 1
+    assert 'colspan="2" style="text-align: center">early</th>' in top
+    assert 'colspan="1" style="text-align: center">late</th>' in top
+    assert below.count('<th scope="col" style="text-align: right">') == 3
+    assert row.count('style="text-align: right"') == 4

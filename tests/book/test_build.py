@@ -1,5 +1,6 @@
 """The book is built once more: with an address, and without PyTorch."""
 
+import json
 import re
 import shutil
 
@@ -47,9 +48,47 @@ def test_a_book_with_an_address_has_a_sitemap(bare):
     assert f'href="{ADDRESS}/{chapters()[0]}.html"' in page  # canonical
 
 
+def test_a_shared_link_has_the_picture_of_its_page(bare):
+    addresses = set()
+    for page in chapters():
+        text = (bare / f"{page}.html").read_text("utf-8")
+        (address,) = re.findall('"og:image" content="([^"]*)"', text)
+        addresses.add(address)
+        file = bare / address.removeprefix(f"{ADDRESS}/")
+        assert file.read_bytes().startswith(b"\x89PNG")
+    assert len(addresses) == len(chapters())
+
+
+def test_a_wrong_address_leads_to_the_search_and_the_chapters(bare):
+    """At any depth, so that each link begins at the root of the server."""
+    text = (bare / "404.html").read_text("utf-8")
+    root = ADDRESS.removeprefix("https://").partition("/")[2]
+    links = re.findall('(?:href|action)="([^"]*)"', text)
+    assert len(links) > len(chapters()) + 3
+    for link in links:
+        place = link.removeprefix("/").removeprefix(root).removeprefix("/")
+        assert link.startswith("/") and (bare / place).exists(), link
+
+
+def index(folder):
+    """What the search has: its places, and how often each word is in them."""
+    text = (folder / "searchindex.js").read_text("utf-8")
+    found = json.loads(text.partition("(")[2].rpartition(")")[0])
+    names = [found["docnames"][place[0]] for place in found["places"]]
+    places = [place[1:] for place in found["places"]]
+    return (
+        names,
+        places,
+        {x: found["terms"][x] for x in sorted(found["terms"])},
+    )
+
+
 def test_a_book_is_built_again_where_only_a_chapter_has_changed(bare):
+    """And its search still finds what is on the other pages."""
+    before = index(bare)
     folder = bare.parents[2]
     (folder / "book" / f"{chapters()[0]}.ipynb").touch()
     environment = {"PYTHONPATH": str(folder / "trap"), "BOOK_ADDRESS": ADDRESS}
     status, output = build(folder / "book", folder / "out", **environment)
     assert status == 0, output[-4000:]
+    assert index(bare) == before and len(before[1]) > 1000

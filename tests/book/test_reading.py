@@ -235,3 +235,88 @@ def test_print_is_light_and_shows_the_answers_to_the_questions(opened):
     opened.tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert opened.tab.evaluate(closed) == before
     assert opened.tab.evaluate(theme) == "dark"
+
+
+IN_VIEW = """() => {
+    const top = (e) => Math.round(e.getBoundingClientRect().y);
+    const entry = [...document.querySelectorAll(
+        ".bd-sidebar-primary .current > a")].pop();
+    const search = document.querySelector(".search-button-field");
+    return [entry.textContent, top(entry), top(search)];
+}"""
+
+
+def test_the_column_shows_its_page_and_the_search_however_it_was(visit):
+    """The theme restores how far the page before had scrolled it."""
+    with visit("book/intro") as seen:
+        for page, name in (
+            ("notebooks/18_latent_sparse", "18 "),
+            ("notebooks/05_gqa", "5 "),
+            ("book/api/masks", "attn.masks"),
+            ("book/notation", "Notation"),
+        ):
+            seen.tab.goto(f"{seen.home}/{page}.html")
+            seen.tab.wait_for_timeout(50)
+            text, entry, search = seen.tab.evaluate(IN_VIEW)
+            assert text.strip().startswith(name)
+            assert 60 < entry < 860 and 0 <= search < 160
+
+
+def test_the_drawer_of_a_phone_opens_at_its_page(visit):
+    with visit("notebooks/16_serving", width=PHONE) as seen:
+        seen.tab.locator(".primary-toggle:visible").click()
+        seen.tab.wait_for_timeout(100)
+        assert 60 < seen.tab.evaluate(IN_VIEW)[1] < 860
+
+
+def test_the_contents_mark_nothing_at_the_top_of_a_page(visit):
+    marked = "[...document.querySelectorAll('.page-toc a.active')].length"
+    with visit(CHAPTER) as seen:
+        to = "top => scrollTo({top, behavior: 'instant'})"
+        for top, count in ((9000, 1), (0, 0)):
+            seen.tab.evaluate(to, top)
+            seen.tab.wait_for_function(f"{marked} === {count}")
+
+
+STAYS = """table => {
+    const first = row => row.cells[0].getBoundingClientRect().x;
+    const before = [...table.rows].map(first);
+    table.parentElement.scrollLeft = 120;
+    return table.parentElement.scrollLeft > 100
+        && [...table.rows].every((row, i) => first(row) - before[i] > -2);
+}"""
+#: Numbers of which a part is on the next line.
+BROKEN = r"""() => {
+    const found = [], range = document.createRange();
+    const walk = document.createTreeWalker(
+        document.querySelector(".bd-article"), NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+        const text = walk.currentNode;
+        if (!text.parentElement.closest("td")) continue;
+        for (const x of text.data.matchAll(/[\d.,]*\d(e[-+]?\d+)?/g)) {
+            range.setStart(text, x.index);
+            range.setEnd(text, x.index + x[0].length);
+            const tops = [...range.getClientRects()].map(x => x.top);
+            if (new Set(tops).size > 1) found.push(x[0]);
+        }
+    }
+    return found;
+}"""
+
+
+def test_a_wide_table_keeps_its_first_column_on_a_phone(visit):
+    with visit("notebooks/16_serving", width=PHONE) as seen:
+        table = seen.tab.locator("[data-more] > table").last
+        assert table.evaluate(STAYS)
+
+
+@pytest.mark.parametrize("page", exhaustive_but(["book/claims"], pages()))
+def test_no_number_of_a_table_breaks(visit, page):
+    with visit(page, width=PHONE) as seen:
+        assert seen.tab.evaluate(BROKEN) == []
+        seen.tab.set_viewport_size({"width": 1280, "height": 900})
+        assert seen.tab.evaluate(BROKEN) == []
+        colour = "getComputedStyle(document.documentElement)" + (
+            ".getPropertyValue('--pst-color-table-row-hover-bg')"
+        )
+        assert "#d5b4fd" not in seen.tab.evaluate(colour)

@@ -43,4 +43,5 @@ def test_the_head_of_a_page_says_each_thing_once(book, page):
     (title,) = re.findall("<title>(.+)</title>", head)
     assert title.count("built by hand") == 1
     addresses = re.findall(FIELD.format("og:url"), head)
+    addresses += re.findall(FIELD.format("og:image"), head)
     assert all(x.startswith("https://") for x in addresses)

@@ -64,7 +64,7 @@ Play.figure("attention_heads", function build(data, parts) {
     draw();
   };
 
-  const board = Play.weightMap(size, width, numbers ? 10 : 8, (i) => query.choose(i),
+  const board = Play.weightMap(size, width, numbers ? 10 : 9, (i) => query.choose(i),
     "The map of the chosen head: queries down, keys across.");
   const title = html("p");
   const fill = () => {

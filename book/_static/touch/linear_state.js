@@ -8,9 +8,15 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
   const read = (state, key) => colours.map((_, j) =>
     keys[key].reduce((sum, x, i) => sum + x * state[i][j], 0));
 
+  // A word for a colour, and what it names, are in its ink.
+  const ink = (name) => `--ink: var(--ink-${name})`;
+
   const show = () => {
     const story = texts[choice.value()], way = rule.value();
     walk.most(story.length);
+    // As much room as the text has keys: the controls are next to them.
+    const most = Math.max(3, new Set(story.map(([word]) => word)).size);
+    boards.forEach((one) => set(one, { viewBox: `0 0 276 ${TOP + most * ROW}` }));
     const n = Math.min(walk.value(), story.length);
     const [key, colour] = story[n - 1];
     const all = states[choice.value()][way], state = all[n - 1];
@@ -18,7 +24,7 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
     cells.forEach((row, i) => row.forEach(([box, label], j) => {
       const x = state[i][j], changed = Math.abs(x - before[i][j]) > 0.0005;
       set(box, { class: x < 0 ? "cell minus" : "cell",
-        style: `--weight: ${Math.min(Math.abs(x) / 1.5, 1)}` });
+        style: `${ink(colours[j])}; --weight: ${Math.min(Math.abs(x) / 1.5, 1)}` });
       set(label, { class: changed ? "changed" : "" });
       label.textContent = Math.abs(x) < 0.005 ? "0" : show2(x);
     }));
@@ -37,10 +43,10 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
       line.name.textContent = word;
       line.bars.forEach(([bar, number], j) => {
         const size = Math.min(Math.abs(found[j]), 1.5) / 1.5 * (BAR - 6);
-        set(bar, { width: size, class: colours[j] === value ? "bar right"
-          : found[j] < 0 ? "bar minus" : "bar" });
-        set(number, { class: colours[j] === value ? "written" : "" });
-        number.textContent = Math.abs(found[j]) < 0.005 ? "0" : show2(found[j]);
+        const own = colours[j] === value, far = Math.abs(found[j]);
+        set(bar, { width: size, class: found[j] < 0 ? "bar minus" : "bar" });
+        set(number, { class: own ? "written" : far > 0.25 ? "stale" : "" });
+        number.textContent = (own ? "✓ " : "") + (far < 0.005 ? "0" : show2(found[j]));
       });
     });
     const was = read(before, key).map((x) => (betas[way] === null && way !== rules[0]
@@ -73,26 +79,32 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
     text(LEFT + j * CELL + 24, TOP + i * 40 + 23, "", "middle")]));
   const features = [0, 1, 2].map((i) => text(LEFT - 10, TOP + i * 40 + 23, "", "end"));
   const heads = colours.map((name, j) => text(LEFT + j * CELL + 24, TOP - 10, name, "middle"));
+  const chips = (left, step, y) => colours.map((name, j) => svg("rect", { class: "chip",
+    x: left + j * step, y, width: 36, height: 4, rx: 2, style: ink(name) }));
   const lines = Object.keys(keys).map((_, r) => {
     const y = TOP + r * ROW - 8, name = text(44, y + 17, "", "end");
     const bars = colours.map((_, j) => [
-      svg("rect", { x: 56 + j * (BAR + 8), y: y + 4, height: 8 }),
+      svg("rect", { x: 56 + j * (BAR + 8), y: y + 4, height: 8, style: ink(colours[j]) }),
       text(56 + j * (BAR + 8), y + 27)]);
     return { name, bars, group: svg("g", {}, name, bars.flat()) };
   });
+  const boards = [
+    Play.board("state", "0 0 276 190", "The state: rows are features of the key, columns are "
+      + "colours.", text(4, 18, "the state, and the key being written"),
+    text(LEFT - 10, TOP - 10, "key", "end"), chips(LEFT + 6, CELL, TOP - 6), heads, features,
+    cells.flat(2)),
+    Play.board("state", "0 0 276 190", "What each key reads now, colour by colour; a tick is at "
+      + "what was stored last, and what is left of others is struck out.",
+    text(4, 18, "what each key reads; ✓ stored last"), chips(56, BAR + 8, TOP - 14),
+    colours.map((name, j) => text(56 + j * (BAR + 8), TOP - 18, name)),
+    lines.map((line) => line.group)),
+  ];
   show();
   return [
     html("p", {}, "Step through the text: each token writes its colour at its key. Then change "
       + "the rule, and the text."),
     html("div", { class: "touch-controls" }, walk, rule, choice),
-    html("div", { class: "touch-panels" },
-      Play.board("state", "0 0 276 270", "The state: rows are features of the key, columns are "
-        + "colours.", text(4, 18, "the state, and the key being written"), heads, features,
-      cells.flat(2)),
-      Play.board("state", "0 0 276 270", "What each key reads now, colour by colour.",
-        text(4, 18, "what each key reads; blue: stored last"),
-        colours.map((name, j) => text(56 + j * (BAR + 8), TOP - 18, name)),
-        lines.map((line) => line.group))),
+    html("div", { class: "touch-panels" }, boards),
     expression, live,
   ];
 }, { title: "A state, written and read", reserve: [200, 110], instead: true });

@@ -41,7 +41,8 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
       const [fx, fy] = place(rank + 0.3), [tx, ty] = place(rank + 0.68);
       return [
         last ? "" : svg("path", { class: "arrow", d: `M${fx} ${fy}A${RADIUS} ${RADIUS} 0 0 1 ${tx} ${ty}` }),
-        last ? "" : svg("circle", { class: "head", cx: tx, cy: ty, r: 3 }),
+        last ? "" : svg("path", { class: "head", d: "M-7 -4.5L3 0L-7 4.5z",
+          transform: `translate(${tx} ${ty}) rotate(${(360 * (rank + 0.68)) / W})` }),
         svg("circle", { class: "rank", cx: x, cy: y, r: 14 }),
         text(x, y + 4, rank, "middle"),
         svg("rect", { class: "block", x: bx - 9, y: by - 8, width: 18, height: 16, rx: 3,
@@ -96,6 +97,9 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
           "text-anchor": "middle" }, "queries")),
       panel("work, and whose keys", "Work of each rank in each step, as a share of a full tile.", plan,
         text(2, 33, "rank"), text(110, 192, "steps", "middle"))),
+    html("p", { class: "touch-legend" }, [["doing", "in work"], ["did", "done"],
+      ["did half", "half of it masked"], ["next", "to come"], ["", "blank: masked"]].map(
+      ([kind, words]) => html("span", { class: kind }, words))),
     expression, live,
   ];
 }, { title: "A ring of ranks, step by step", reserve: [232, 72], instead: true });

@@ -3,7 +3,7 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
   const { html, svg, set, text } = Play;
   const { rows, names, sigmas, pages, answers, static: fixed, continuous } = numbers;
   const most = Math.max(...fixed.map((x) => x.steps), ...continuous.flat().map((x) => x.steps));
-  const LEFT = 22, WIDE = 330, TOP = 24, ROW = 24, CELL = WIDE / most, LOW = TOP + rows * ROW;
+  const LEFT = 22, WIDE = 326, TOP = 24, ROW = 24, CELL = WIDE / most, LOW = TOP + rows * ROW;
   const across = (step) => LEFT + step * CELL;
   const list = new Intl.ListFormat("en-GB");
   const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
@@ -20,7 +20,8 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
         return svg("g", { class: `${request % 2 ? "odd" : "even"}${on ? " on" : ""}`,
           "data-segment": [row, start, length, request].join(" ") },
         svg("rect", { x, y: y + 2, width: length * CELL - 0.8, height: ROW - 4, rx: 2 }),
-        length * CELL > 10 ? text(x + length * CELL / 2, y + 16, names[request], "middle") : []);
+        length * CELL > 10 ? text(x + length * CELL / 2, y + 16, names[request], "middle") : [],
+        svg("title", {}, `${names[request]}: steps ${start + 1} to ${start + length}`));
       }));
       lost.replaceChildren(...preempted.map(([row, step, request]) => svg("path", {
         "data-lost": [row, step, request].join(" "),
@@ -78,6 +79,9 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
       + "A bar is a request on its row; then walk through the steps."),
     html("div", { class: "touch-controls" }, Object.values(controls)),
     html("div", { class: "touch-panels" }, boards.fixed.board, boards.continuous.board),
+    html("p", { class: "touch-legend" }, [["now", "runs in this step"], ["lost", "preempted: "
+      + "its pages are gone"], ["", "two colours, to tell neighbours apart"]].map(
+      ([kind, words]) => html("span", { class: kind }, words))),
     live, expression,
   ];
-}, { title: "A schedule, step by step", reserve: [420, 120], instead: true });
+}, { title: "A schedule, step by step", reserve: [272, 104], instead: true, long: true });

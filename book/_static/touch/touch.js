@@ -203,11 +203,12 @@ window.Play ??= (() => {
   };
 
   // `build` puts the parts of a figure together, those that all have included.
-  // `reserve`: letters of the longest sentence, and of the longest expression.
+  // `reserve`: letters of the longest sentence, and of the longest expression;
+  // `long`: the sentence has the whole width.
   const LAST = [".touch-controls", ".touch-live", ".touch-code"];
   const rank = (part) => LAST.findIndex((kind) => part.matches(kind));
   const figure = (name, build, { title, reserve = [160, 60],
-    instead = false, beside = false }) => {
+    instead = false, beside = false, long = false }) => {
     const begin = () => {
       for (const place of document.querySelectorAll(`[data-touch="${name}"]`)) {
         if (place.childElementCount) continue;
@@ -217,7 +218,7 @@ window.Play ??= (() => {
         const parts = build(data[name], own).flat().sort((a, b) => rank(a) - rank(b));
         const id = `touch-${++serial}`;
         set(place, { role: "group", "aria-labelledby": id });
-        const form = beside ? " beside" : reserve[0] > 400 ? " long" : "";
+        const form = beside ? " beside" : long ? " long" : "";
         place.append(html("div", { class: `touch-frame${form}` },
           html("p", { class: "touch-title", id }, data[name].title ?? title), parts));
       }

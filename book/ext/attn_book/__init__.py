@@ -20,6 +20,7 @@ PARTS = (
     "figures",  # drawings in the colours of the page's theme
     "maths",  # formulas, typeset when the book is built
     "numbering",  # chapters and figures have the numbers of the files
+    "search",  # sections, terms and functions, for the search to rank
     "previews",  # what links lead to, for the page to show
     "mistakes",  # for teachers, a page a chapter
     "museum",  # the museum as a gallery, with an index to filter
@@ -42,4 +43,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     sys.meta_path.insert(0, Absent())
     for part in PARTS:
         import_module(f"attn_book.{part}").setup(app)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    safe = {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {**safe, "env_version": 1}  # of what `search` keeps of a page

@@ -19,12 +19,18 @@ class Row:
         values: of each kind of run, the value with the least margin, or
             ``""`` where the claim is about other runs.
         margin: the least margin of all runs.
+        bar: where the bound is, from 0 to 100 on the claim's own scale.
+        good: where the claim holds: a beginning and a length.
+        dots: where its runs are.
     """
 
     text: str
     bound: str
     values: tuple[str, ...]
     margin: str
+    bar: float
+    good: tuple[float, float]
+    dots: list[float]
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,14 @@ def provenance(entry: dict[str, Any]) -> str:
     return f"{about['cpu']}; {versions}; {about['date']}; commit {commit}"
 
 
+def number(value: float, digits: int = 3) -> str:
+    """Return a number as it is set: a power of ten is one."""
+    figures, _, power = f"{value:.{digits}g}".partition("e")
+    if not power:
+        return figures
+    return f"{figures}·10<sup>{int(power)}</sup>".removeprefix("1·")
+
+
 def _row(entry: dict[str, Any], text: str) -> Row:
     made = [
         (run, one)
@@ -84,14 +98,24 @@ def _row(entry: dict[str, Any], text: str) -> Row:
     for _, belongs in _kinds(entry):
         found = [one for run, one in made if belongs(run)]
         worst = min(found, key=_margin, default=None)
-        values.append(f"{worst['value']:.3g}" if worst else "")
+        values.append(number(worst["value"]) if worst else "")
     side = "above" if least["above"] else "below"
+    bar, *dots = places([least["bound"], *(one["value"] for _, one in made)])
     return Row(
         text,
-        f"{side} {least['bound']:.3g}",
+        f"{side} {number(least['bound'])}",
         tuple(values),
-        f"{least['margin']:.2g}",
+        number(least["margin"], 2),
+        bar,
+        (bar, 100 - bar) if least["above"] else (0, bar),
+        dots,
     )
+
+
+def places(values: list[float]) -> list[float]:
+    """Return where values are between 4 and 96, the least and the greatest."""
+    low, high = min(values), max(values)
+    return [round(4 + 92 * (x - low) / (high - low or 1), 1) for x in values]
 
 
 def _kinds(

@@ -33,6 +33,7 @@ Cell = dict[str, Any]
 #: The exercises that a page checks itself, with their chapters and sizes.
 INDEX = root() / "book" / "page" / "data" / "index.json"
 TOUCH = "touch-"
+DOCSTRING = re.compile(r'^( *"""[^\n]+)\n(?:(?!""").)*"""$', re.M | re.S)
 NAMES = re.compile(r"^ *[\w.]+(?:, [\w.]+)+:", re.M)
 
 
@@ -76,10 +77,19 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
             yield new("exercise-place", checked_here=name in checked_here)
         if checked:
             yield new(
-                "exercise-help", name=checked, sources=sources, marked=marked
+                "exercise-help",
+                name=checked,
+                sources=sources,
+                marked=marked,
+                solution=with_first_lines(sources.solution(checked)),
             )
         for figure in figures:
             yield new("touch", name=figure)
+
+
+def with_first_lines(code: str) -> str:
+    """Return code with the first line of each docstring: the card has all."""
+    return DOCSTRING.sub(r'\1"""', code)
 
 
 def task(name: str) -> str:
