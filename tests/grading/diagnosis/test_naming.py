@@ -124,7 +124,7 @@ mha-MultiHeadAttention | merge_heads(out)) => merge_heads(out)) + x\
  | The input is added to the result
 serve-paged_attention | block_table.clamp(min=0).long() => block_table.long()\
  ; < seq_len[:, None] => <= seq_len[:, None]\
- | Slots after a row's last token are read
+ | Slots after a row's last token are read, not masked
 """
 
 
