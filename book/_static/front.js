@@ -1,6 +1,7 @@
 // The front page's figure begins by itself: it reads its sentence from the
 // first token to the one that it rests on, in under five seconds, and stops as
-// soon as the reader touches it. Where motion is unwelcome it stays still.
+// soon as the reader touches it. Meanwhile its sentence stays: nobody reads ten
+// in that time. Where motion is unwelcome it stays still.
 addEventListener("load", () => {
   const figure = document.querySelector(".touch.short");
   const tokens = [...figure?.querySelectorAll(".touch-token") ?? []];
@@ -8,6 +9,9 @@ addEventListener("load", () => {
   if (rest < 1 || Play.still()) return;
   const live = figure.querySelector("[aria-live]");
   live.ariaLive = "off";  // or each step would be spoken
+  const found = live.parentElement.cloneNode(true);
+  live.parentElement.hidden = true;
+  live.parentElement.after(found);
   let next = 0;
   const walk = setInterval(() => {
     if (next === rest) stop();
@@ -18,6 +22,8 @@ addEventListener("load", () => {
   const stop = () => {
     clearInterval(walk);
     tokens[rest].click();
+    found.remove();
+    live.parentElement.hidden = false;
     live.ariaLive = "polite";
     touched.forEach((kind) => figure.removeEventListener(kind, stop));
   };

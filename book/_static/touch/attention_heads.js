@@ -1,5 +1,6 @@
 // Chapter 2 and the front page: what each token of a sentence attends to, in
-// any head of MiniLM. The front page has the short form, without all heads. A
+// any head of MiniLM. The front page has the short form, without all heads and
+// without names that a newcomer cannot know. A
 // sentence of the reader's own has fewer layers: `near` are the heads in them.
 // attn.plot.model_attention has one text of any model, and `numbers` for its
 // layers and heads; keys may be of another text than the queries.
@@ -19,8 +20,9 @@ Play.figure("attention_heads", function build(data, parts) {
   const each = (make, count = size) => Array.from({ length: count }, (_, i) => make(i));
   const weight = (i, j, head = state.head, text = state.text) =>
     bytes[text][(head * size + i) * width + j] / 255;
-  const word = (i) => sentences[state.text].tokens[i];
-  const key = (j) => sentences[state.text].keys[j];
+  const ENDS = short ? { "[CLS]": "start", "[SEP]": "end" } : {};
+  const word = (i) => ENDS[sentences[state.text].tokens[i]] ?? sentences[state.text].tokens[i];
+  const key = (j) => ENDS[sentences[state.text].keys[j]] ?? sentences[state.text].keys[j];
   const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
   const LEAST = 0.005;  // 0 % is not shown
   const layer = (head) => Math.floor(head / heads);
@@ -124,7 +126,10 @@ Play.figure("attention_heads", function build(data, parts) {
     if (changed !== percent(shares[best[0]])) {
       said[0] += ` (with “${sentences[other].word}”: ${changed})`;
     }
-    live.say(`${quoted(word(state.query))} → ${said.join(", ") || "nothing"}, in ${name(state.head)}.`);
+    const wide = ` With “${sentences[other].word}” it is ${changed}.`;
+    if (short) live.say(`${percent(shares[best[0]])} of the attention of “${word(state.query)}” is on “${
+      key(best[0])}”.${changed !== percent(shares[best[0]]) ? wide : ""}`);
+    else live.say(`${quoted(word(state.query))} → ${said.join(", ") || "nothing"}, in ${name(state.head)}.`);
     expression.show(`minilm.load().run(${JSON.stringify(sentences[state.text].text)})[1][${
       layer(state.head)}, ${state.head % heads}]`);
   };
@@ -134,8 +139,9 @@ Play.figure("attention_heads", function build(data, parts) {
   parts.watching[1].observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
   const row = (name, ...inside) => html("div", { class: name }, ...inside);
-  const named = row("touch-row touch-jobs", html("span", {}, "Heads with a job:"), known);
-  const hint = html("span", { class: "touch-hint" }, "Point at a token, or tap it.");
+  const named = row("touch-row touch-jobs", html("span", {}, short
+    ? "The model has many ways to look, called heads. Four of them:" : "Heads with a job:"), known);
+  const hint = html("span", { class: "touch-hint" }, short ? "Press one, then tap a word." : "Point at a token, or tap it.");
   const choice = data.own || numbers ? "" : row("touch-row", "… because it was too", text, hint);
   const scrolls = numbers && { tabindex: 0, role: "group", "aria-label": "Large map" };
   const pair = row(`touch-pair${numbers ? " free" : ""}`,
