@@ -8,14 +8,14 @@ document.addEventListener("DOMContentLoaded", () => {
   const steps = stills.map((still) => still.closest("section"));
   const written = (text) => text.replace(/ +#.*/, "").trim();
   const lines = [...document.querySelectorAll(".nine-lines .code")].map((line) => line.cloneNode(true));
-  const does = steps.map((step, n) => n === steps.length - 1 ? lines : lines.filter((line) =>
+  const does = steps.map((step) => lines.filter((line) =>
     step.querySelector(".does")?.textContent.split("\n").some((x) => written(x) === written(line.textContent))));
 
   const drawing = stills[0].cloneNode(true);
   const become = (still) => {  // the rows move; what is around them is another
     drawing.ariaLabel = still.ariaLabel;
-    const own = drawing.querySelectorAll(".row, .row *");
-    still.querySelectorAll(".row, .row *").forEach((part, i) => {
+    const own = drawing.querySelectorAll(".token, .token *");
+    still.querySelectorAll(".token, .token *").forEach((part, i) => {
       for (const { name, value } of part.attributes) own[i].setAttribute(name, value);
       if (!part.hasAttribute("text-anchor")) own[i].removeAttribute("text-anchor");
       if (part.matches("text")) own[i].textContent = part.textContent;
@@ -36,7 +36,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // One reads in the middle of what the picture leaves free.
   const isBelow = () => picture.getBoundingClientRect().width > 0.7 * page.offsetWidth;
-  const top = () => isBelow() ? picture.offsetHeight : 0;
+  const top = () => isBelow() ? picture.offsetHeight + parseFloat(getComputedStyle(picture).top) : 0;
   const look = () => {
     const line = top() + 0.5 * (innerHeight - top());
     show(Math.max(0, steps.findLastIndex((step) => step.getBoundingClientRect().top < line)));

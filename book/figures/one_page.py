@@ -100,7 +100,7 @@ class Picture:
         numbers = self.numbers or [""] * len(tokens)
         rows = []
         for i, token in enumerate(tokens):
-            kind = f"row {self.kinds.get(i, '')}{' asks' if i == at else ''}"
+            kind = f"token {self.kinds.get(i, '')}{' asks' if i == at else ''}"
             x, width = bars[i]
             end = WIDE - 4 if self.right else max(x, x + width) + 6
             rows.append(
@@ -183,18 +183,17 @@ def sentence(q: Question) -> Picture:
             f'{LEFT + away:.0f} {end + loop} {LEFT - 4} {end}"/>'
         )
     animal = q.tokens.index("animal")
-    curves.append(
-        text(262, y(animal) + 13, percent(q.shares[animal].item()))
-    )
+    share = text(244, y(animal) + 13, percent(q.shares[animal].item()))
+    curves.append(f'<g class="much">{share}</g>')
     says = "The tokens of the sentence, one below the other. From it, a curve "
     says += "to each token: by far the thickest leads to animal."
     return Picture(says, kinds={animal: "found"}, more=curves)
 
 
 def query_and_keys(q: Question) -> Picture:
-    more = [strip(LEFT + 2, i, k, 1.8, "key") for i, k in enumerate(q.key)]
+    more = [strip(LEFT + 2, i, k, 2.4, "key") for i, k in enumerate(q.key)]
     more += [
-        strip(230, q.at, q.query, 1.8, "query"),
+        strip(230, q.at, q.query, 2.4, "query"),
         head(LEFT, "a key each"),
         head(228, "the query of “it”"),
     ]
