@@ -13,7 +13,7 @@ __all__ = ["ADDRESS", "PACKAGE", "install", "origin", "root", "state_package"]
 #: package index; for the first one, set ``"attn"``, which ``make refresh``
 #: writes into README.md.
 PACKAGE = "_build/attn-1.0.0-py3-none-any.whl"
-#: Where the book is published, for ``git clone``; it is not yet. The front page
+#: Where the book is published, for ``git clone``: nowhere yet. The front page
 #: says so, and ``make refresh`` writes it into README.md.
 ADDRESS = ""
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -50,7 +50,10 @@ def origin(address: str = ADDRESS) -> str:
     whole = "The book is one repository: pages, chapters, checks and library."
     if address:
         return f"{whole} `git clone {address}` brings it."
-    return f"{whole} It has no public address yet: ask where you found it."
+    return (
+        f"{whole} It has no public address yet; take it from where you found "
+        "this page."
+    )
 
 
 def state_package(readme: Path) -> None:

@@ -10,7 +10,7 @@ addEventListener("load", () => {
   const live = figure.querySelector("[aria-live]");
   live.ariaLive = "off";  // or each step would be spoken
   const found = live.parentElement.cloneNode(true);
-  live.parentElement.hidden = true;
+  live.parentElement.style.display = "none";
   live.parentElement.after(found);
   let next = 0;
   const walk = setInterval(() => {
@@ -23,7 +23,7 @@ addEventListener("load", () => {
     clearInterval(walk);
     tokens[rest].click();
     found.remove();
-    live.parentElement.hidden = false;
+    live.parentElement.style.display = "";
     live.ariaLive = "polite";
     touched.forEach((kind) => figure.removeEventListener(kind, stop));
   };

@@ -129,7 +129,7 @@ def text(x: float, at: float, words: str, anchor: str = "") -> str:
 
 
 def head(x: float, words: str) -> str:
-    return text(x, 15, words).replace("<text", '<text class="head"')
+    return text(x, 15, words)
 
 
 def percent(share: float) -> str:
@@ -140,7 +140,9 @@ def signed(x: float) -> str:
     return f"{x:.1f}".replace("-", "−")
 
 
-def strip(x: float, row: float, numbers: Tensor, unit: float, kind: str) -> str:
+def strip(
+    x: float, row: float, numbers: Tensor, unit: float, kind: str
+) -> str:
     """Draw a list of numbers as strokes, up from the line or down."""
     step = 3.6
     strokes = (
