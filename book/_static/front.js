@@ -9,21 +9,21 @@ addEventListener("load", () => {
   if (rest < 1 || Play.still()) return;
   const live = figure.querySelector("[aria-live]");
   live.ariaLive = "off";  // or each step would be spoken
-  const found = live.parentElement.cloneNode(true);
-  live.parentElement.style.display = "none";
-  live.parentElement.after(found);
+  const box = live.parentElement, found = box.cloneNode(true);
+  found.firstChild.removeAttribute("aria-live");
+  box.after(found);
+  box.style.display = "none";
   let next = 0;
   const walk = setInterval(() => {
     if (next === rest) stop();
-    else tokens[next].click();
-    next += 1;
+    else tokens[next++].click();
   }, 4500 / (rest + 1));
   const touched = ["pointerdown", "pointerover", "focusin", "keydown"];
   const stop = () => {
     clearInterval(walk);
     tokens[rest].click();
     found.remove();
-    live.parentElement.style.display = "";
+    box.style.display = "";
     live.ariaLive = "polite";
     touched.forEach((kind) => figure.removeEventListener(kind, stop));
   };
