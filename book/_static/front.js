@@ -9,20 +9,20 @@ addEventListener("load", () => {
   if (rest < 1 || Play.still()) return;
   const live = figure.querySelector("[aria-live]");
   live.ariaLive = "off";  // or each step would be spoken
-  const box = live.parentElement, found = box.cloneNode(true);
-  found.firstChild.removeAttribute("aria-live");
-  box.after(found);
-  box.style.display = "none";
-  let next = 0;
+  const box = live.parentElement;
+  let next = 0, found;
   const walk = setInterval(() => {
-    if (next === rest) stop();
-    else tokens[next++].click();
+    if (next === rest) return stop();
+    if (!next) box.after(found = box.cloneNode(true));
+    found.firstChild.removeAttribute("aria-live");
+    box.style.display = "none";
+    tokens[next++].click();
   }, 4500 / (rest + 1));
   const touched = ["pointerdown", "pointerover", "focusin", "keydown"];
   const stop = () => {
     clearInterval(walk);
     tokens[rest].click();
-    found.remove();
+    found?.remove();
     box.style.display = "";
     live.ariaLive = "polite";
     touched.forEach((kind) => figure.removeEventListener(kind, stop));
