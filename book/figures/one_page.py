@@ -258,7 +258,7 @@ def mix(q: Question) -> Picture:
     return Picture(
         "Beside each token its value, 32 strokes, and the same times its "
         "share: only that of animal can be seen. Below, their sum.",
-        [(LEFT + 120, 0.0)] * len(q.tokens),
+        [(LEFT + 114, 0.0)] * len(q.tokens),
         [percent(x) for x in q.shares.tolist()],
         more=more,
     )
