@@ -103,6 +103,7 @@ refresh: .venv/.test
 	  $(wildcard book/_static/touch/*.data.js)))); do \
 	  $(PY) -m book.figures.$$figure; done
 	@$(PY) -m book.figures.sentence
+	@$(PY) -m book.figures.one_page
 	@$(PY) -m attn.page.record
 
 # Kept out of the book: to publish a run, copy it to book/benchmarks.

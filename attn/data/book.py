@@ -7,12 +7,15 @@ import re
 import shlex
 from pathlib import Path
 
-__all__ = ["PACKAGE", "install", "root", "state_package"]
+__all__ = ["ADDRESS", "PACKAGE", "install", "origin", "root", "state_package"]
 
 #: What pip is given for attn: the file of ``make wheel``. No release is on a
 #: package index; for the first one, set ``"attn"``, which ``make refresh``
 #: writes into README.md.
 PACKAGE = "_build/attn-1.0.0-py3-none-any.whl"
+#: Where the book is published, for ``git clone``: nowhere yet. The front page
+#: says so, and ``make refresh`` writes it into README.md.
+ADDRESS = ""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -42,8 +45,20 @@ def install(extras: str) -> str:
     return f"pip install 'attn[{extras}] @ {vcs}{about['url']}'"
 
 
+def origin(address: str = ADDRESS) -> str:
+    """Return a sentence that says where to get the book, as Markdown."""
+    whole = "The book is one repository: pages, chapters, checks and library."
+    if address:
+        return f"{whole} `git clone {address}` brings it."
+    return (
+        f"{whole} It has no public address yet; take it from where you found "
+        "this page."
+    )
+
+
 def state_package(readme: Path) -> None:
-    """Write into the README what pip is given."""
+    """Write into the README what pip is given, and where the book is."""
     old, new = r'(?m)^pip install "[^"[]*', f'pip install "{PACKAGE}'
     text = re.sub(old, new, readme.read_text("utf-8"))
+    text = re.sub(r"(?m)^(\*\*Get it\.\*\*) .*", rf"\1 {origin()}", text)
     readme.write_text(text, "utf-8")

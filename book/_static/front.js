@@ -1,6 +1,7 @@
 // The front page's figure begins by itself: it reads its sentence from the
 // first token to the one that it rests on, in under five seconds, and stops as
-// soon as the reader touches it. Where motion is unwelcome it stays still.
+// soon as the reader touches it. Meanwhile its sentence stays: nobody reads ten
+// in that time. Where motion is unwelcome it stays still.
 addEventListener("load", () => {
   const figure = document.querySelector(".touch.short");
   const tokens = [...figure?.querySelectorAll(".touch-token") ?? []];
@@ -8,19 +9,22 @@ addEventListener("load", () => {
   if (rest < 1 || Play.still()) return;
   const live = figure.querySelector("[aria-live]");
   live.ariaLive = "off";  // or each step would be spoken
-  live.style.visibility = "hidden"; // and none is there long enough to be read
-  let next = 0;
+  const box = live.parentElement;
+  let next = 0, found;
   const walk = setInterval(() => {
-    if (next === rest) stop();
-    else tokens[next].click();
-    next += 1;
+    if (next === rest) return stop();
+    if (!next) box.after(found = box.cloneNode(true));
+    found.firstChild.removeAttribute("aria-live");
+    box.style.display = "none";
+    tokens[next++].click();
   }, 4500 / (rest + 1));
   const touched = ["pointerdown", "pointerover", "focusin", "keydown"];
   const stop = () => {
     clearInterval(walk);
     tokens[rest].click();
+    found?.remove();
+    box.style.display = "";
     live.ariaLive = "polite";
-    live.style.visibility = "";
     touched.forEach((kind) => figure.removeEventListener(kind, stop));
   };
   touched.forEach((kind) => figure.addEventListener(kind, stop));

@@ -44,7 +44,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (page) link.insertAdjacentHTML("beforeend", ` <small data-exercises="${exercises[page].join(" ")}"></small>`);
   }
   // The front page: one on each chapter's card, too, and where to go on.
-  const counts = all("[data-exercises]"), [panel] = all("#ticks"), [start] = all(".begin a");
+  const counts = all("[data-exercises]"), [panel] = all("#ticks"), start = all(".begin a").at(-1);
   const begin = start && { href: start.href, title: start.textContent };
   const show = () => {
     const ids = ticked();

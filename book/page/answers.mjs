@@ -10,6 +10,8 @@ const all = (selector) => [...document.querySelectorAll(selector)];
 const idOf = (card) => card.querySelector("p > code").textContent;
 const exercises = new Map();
 const cards = all(".exercise-card");
+const [plain] = all("a.btn-download-source-button"); // in the menu of the page's head
+const isChapter = plain.href.endsWith(".ipynb"); // or prose, with an exercise in it
 const box = (id) => document.getElementsByName(id)[0]; // of ticks.js
 
 const others = {
@@ -27,7 +29,7 @@ const others = {
     const open = after.find((card) => !box(idOf(card))?.checked);
     const chapter = document.querySelector("a.right-next");
     if (open) yield make("p", "", "Next: ", leadTo(`#${open.id}`, titleOf(open)), " ", make("code", "", idOf(open)));
-    else yield make("p", "", `All ${cards.length} exercises of this chapter are done. Next: `,
+    else yield make("p", "", isChapter ? `All ${cards.length} exercises of this chapter are done. Next: ` : "Next: ",
       leadTo(chapter.href, chapter.querySelector(".prev-next-title").textContent));
   },
 };
@@ -85,13 +87,12 @@ Take it along as this chapter’s notebook, with your answers in its cells: Jupy
 const [save, open] = own.querySelectorAll("button");
 const file = own.querySelector("input");
 const say = (words) => { own.querySelector(".answer-status").textContent = words; };
-all(".exercise-solution").at(-1).after(own);
-const [plain] = all("a.btn-download-source-button"); // in the menu of the page's head
+if (isChapter) all(".exercise-solution").at(-1).after(own);
 const entry = make("button", "btn btn-sm dropdown-item");
 entry.innerHTML = plain.innerHTML;
 entry.querySelector(".btn__text-container").textContent = "my notebook";
 entry.addEventListener("click", () => save.click());
-plain.parentElement.after(make("li", "", entry));
+if (isChapter) plain.parentElement.after(make("li", "", entry));
 
 save.addEventListener("click", () => {
   const texts = [...exercises].filter(([, x]) => x.isChanged).map(([id, x]) => [id, x.text]);

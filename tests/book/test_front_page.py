@@ -1,4 +1,4 @@
-"""The front page begins: nine lines that run, a way in, chapters, ticks."""
+"""The front page begins: a door, paths, chapters, ticks; then nine lines."""
 
 import json
 import math
@@ -9,11 +9,15 @@ import torch
 import torch.nn.functional as F
 
 import attn
+from attn.data.book import origin
 from attn.exercises import APPENDICES, CHAPTERS
+from attn.exercises.cells import box
 from attn.exercises.spec import chapter
+from attn.publishing.myst_to_markdown.targets import notebook
+from book.paper import parts
 from tests.book.pages import ROOT, chapters, soup
 
-PAGE = "book/intro"
+PAGE, DOOR = "book/intro", "book/five-minutes"
 FIRST = chapters()[0]
 
 
@@ -22,9 +26,14 @@ def front(book):
     return soup(book / f"{PAGE}.html").find("article")
 
 
-def test_the_nine_lines_compute_attention(front):
+@pytest.fixture(scope="module")
+def door(book):
+    return soup(book / f"{DOOR}.html").find("article")
+
+
+def test_the_nine_lines_compute_attention(door):
     """As they are on the page, run beside PyTorch's and the package's."""
-    lines = [x.get_text() for x in front.select(".nine-lines .code")]
+    lines = [x.get_text() for x in door.select(".nine-lines .code")]
     names = {"math": math}
     exec("".join(lines), names)
     g = torch.Generator().manual_seed(0)
@@ -41,14 +50,14 @@ def test_the_nine_lines_compute_attention(front):
                 torch.testing.assert_close(mine, right)
 
 
-def test_each_line_leads_to_its_chapters_and_each_chapter_has_a_line(front):
-    lines = front.select(".nine-lines .line")
+def test_each_line_leads_to_its_chapters_and_each_chapter_has_a_line(door):
+    lines = door.select(".nine-lines .line")
     links = [[a["href"] for a in line.find_all("a")] for line in lines]
     assert all(links)
     assert {link for line in links for link in line} == {
         f"../notebooks/{stem}.html#ch-{key}" for key, stem in CHAPTERS.items()
     }
-    for link in front.select(".nine-lines a"):
+    for link in door.select(".nine-lines a"):
         assert int(re.search(r"/(\d+)_", link["href"])[1]) == int(link.text)
 
 
@@ -78,8 +87,55 @@ def test_a_chapters_card_has_its_title_minutes_exercises_and_points(
     assert card.select_one("[aria-hidden=true] > svg")
 
 
-def test_every_chapter_and_appendix_has_a_card(front):
+def test_every_chapter_and_appendix_has_a_card_in_its_part(front):
     assert len(front.select(".chapter")) == len(CHAPTERS) + len(APPENDICES)
+    heads = front.select("#the-four-parts h3")
+    names = [x.find(string=True) for x in heads]
+    assert names[:-1] == [x for x, own in parts(ROOT) if has_chapters(own)]
+    for head in heads:
+        assert head.find_next("p").get_text().endswith(".")
+
+
+def has_chapters(pages):
+    return any(page in chapters() for page in pages)
+
+
+def test_what_a_newcomer_asks_comes_in_this_order(front):
+    """What it is, how long, what one needs; the cards; where to get it."""
+    titles = [x.find(string=True) for x in front.select("section h2")]
+    assert titles == [
+        "Three paths",
+        "What you need",
+        "What you will be able to do",
+        "The four parts",
+        "Get the book",
+        "When something is wrong",
+    ]
+
+
+def test_a_path_takes_the_hours_of_its_chapters(front):
+    ways = front.select(".way")
+    assert len(ways) == 3
+    minutes = {stem: int(box(notebook(stem))[1]) for stem in CHAPTERS.values()}
+    for way in ways:
+        links = [a["href"] for a in way.select(".sd-card-footer a")]
+        stems = [re.search(r"/(\w+)\.html", x)[1] for x in links]
+        hours = round(sum(minutes[x] for x in stems) / 60)
+        assert len(stems) > 3 and f"{hours} hours" in way.get_text()
+    whole = round(sum(minutes.values()) / 60)
+    assert f"about {whole} hours" in " ".join(front.get_text().split())
+
+
+@pytest.mark.parametrize("address", ["", "https://git.example/a/book"])
+def test_one_setting_says_where_to_get_the_book(front, address, tmp_path):
+    said = " ".join(front.get_text().split())
+    assert plain(origin()) in said or "git clone" in said
+    assert (f"git clone {address}`" in origin(address)) == bool(address)
+    assert f"**Get it.** {origin()}\n" in (ROOT / "README.md").read_text()
+
+
+def plain(markdown):
+    return markdown.replace("`", "")
 
 
 def test_without_javascript_there_is_no_control_for_ticks(front, book):
@@ -98,22 +154,31 @@ COVERED = """() => [...document.querySelectorAll(".nine-lines a")]
 
 
 @pytest.mark.browser
-def test_attention_at_work_and_two_ways_in_are_on_the_first_screen(visit):
+def test_the_finding_and_two_ways_in_are_on_the_first_screen(visit):
+    """On a phone what the figure has found is above its tokens."""
     with visit(PAGE, width=390, theme="dark") as seen:
         tab = seen.tab
         assert tab.locator(".secondary-toggle:visible").count() == 0
-        start, path = tab.locator(".begin a").all()
+        door, start = tab.locator(".begin a").all()
+        found = tab.locator(".touch-live:visible")
+        animal = tab.locator(".touch-token", has_text="animal")
         for width, height in SCREENS:
             tab.set_viewport_size({"width": width, "height": height})
-            for part in (start, path, tab.locator(".touch-sentence")):
+            for part in (door, start, found, animal):
                 box = part.bounding_box()
                 assert box["y"] + box["height"] < height
-            assert box["width"] > 0.7 * min(width, 1000)
-            assert box["height"] > height / 4
-            assert tab.locator(".nine-lines a").count() > len(CHAPTERS)
+            assert "68 % of “it”’s" in found.inner_text().replace("\xa0", " ")
+        tab.set_viewport_size({"width": 390, "height": 844})
+        tab.wait_for_timeout(100)  # containers are measured a frame later
+        at, row = found.bounding_box(), animal.bounding_box()
+        assert at["y"] + at["height"] < row["y"] and row["height"] >= 32
+        door.click()
+        tab.wait_for_url(f"**/{DOOR}.html", wait_until="commit")
+        assert tab.locator(".nine-lines a").count() > len(CHAPTERS)
+        for width, height in SCREENS:
+            tab.set_viewport_size({"width": width, "height": height})
             assert tab.evaluate(COVERED) == []
-            tab.evaluate("scrollTo({top: 0, behavior: 'instant'})")
-        start.click()
+        tab.locator(".begin a").first.click()
         tab.wait_for_url(f"**/{FIRST}.html*", wait_until="commit")
 
 
@@ -123,12 +188,14 @@ CHOSEN = ".touch-token[aria-checked=true]"
 @pytest.mark.browser
 def test_the_figure_moves_until_it_is_touched(visit):
     with visit(PAGE) as seen:
-        live = seen.tab.locator(".touch [aria-live]")
+        live = seen.tab.locator(".touch [aria-live]").first
+        found = seen.tab.locator(".touch-live:visible")
         chosen = seen.tab.locator(CHOSEN)
         first = chosen.element_handle()
         changed = "e => e.ariaChecked === 'false'"
         seen.tab.wait_for_function(changed, arg=first)
         assert live.get_attribute("aria-live") == "off"
+        assert found.inner_text().startswith("68")  # meanwhile
         seen.tab.locator(".touch-token").last.focus()
         assert live.get_attribute("aria-live") == "polite"
         seen.tab.wait_for_timeout(600)  # a step and a half
@@ -172,7 +239,7 @@ def test_a_tick_is_kept_counted_exported_erased_and_loaded(visit, tmp_path):
         card = tab.locator(f".chapter:has([href*='{CHAPTERS['gqa']}'])")
         count = card.locator("[data-exercises]")
         assert count.inner_text() == f"1 of {len(exercises)} ticked"
-        panel, start = tab.locator("#ticks"), tab.locator(".begin a").first
+        panel, start = tab.locator("#ticks"), tab.locator(".begin a").last
         top = panel.bounding_box()["y"]
         assert 0 <= top < tab.viewport_size["height"], "the link leads there"
         assert "no grade" in panel.inner_text()

@@ -186,15 +186,17 @@ def test_a_typed_sentence_takes_the_place_of_the_tokens(visit, page):
         assert [sentence.TARGET.name in x for x in asked][0]
         assert field.evaluate("e => e === document.activeElement")
         field.fill("The students lost the game because they were young.")
-        hears(figure, "they → students 9.\xa0%, ")
+        hears(figure, heard(page, "they", "students", "9."))
         figure.get_by_role("button", name="the word before").click()
-        hears(figure, "they → because 100\xa0%, ")
+        hears(figure, heard(page, "they", "because", 100))
         field.fill("Okapi love it")
         status(figure, "read in parts: “")
-        hears(figure, "it → love 100\xa0%, in layer 0, head 2.$")
+        hears(figure, heard(page, "it", "love", 100))
+        if page != FRONT:
+            hears(figure, ".+ in layer 0, head 2.$")
         field.fill("My 猫 sleeps")
         status(figure, "no piece of a word for “猫”")
-        hears(figure, "it → love")  # nothing has changed
+        hears(figure, heard(page, "it", "love", 100))  # nothing has changed
         field.fill("A word " + "and one more " * 20)
         status(figure, "24 tokens at most")
         assert figure.locator(".touch-token").count() == sentence.LONGEST
@@ -207,6 +209,13 @@ def test_a_typed_sentence_takes_the_place_of_the_tokens(visit, page):
         assert seen.outside == []
         (complaint,) = seen.complaints  # of the file that did not come
         assert "ERR_FAILED" in complaint
+
+
+def heard(page, query, key, share):
+    """The beginning of what a page says; the front page says a sentence."""
+    if page == FRONT:
+        return f"{share}\xa0% of “{query}”’s attention is on “{key}”"
+    return f"{query} → {key} {share}\xa0%, "
 
 
 def without_its_file_the_baked_sentences_stay(tab, figure):
@@ -228,5 +237,5 @@ def test_a_page_that_is_opened_as_a_file_reads_a_sentence(browser, book):
     field.fill("I love it")
     tab.locator(".touch-token", has_text="love").wait_for()
     tokens = tab.locator(".touch-token span").all_inner_texts()
-    assert tokens == ["[CLS]", "i", "love", "it", "[SEP]"]
+    assert tokens == ["start", "i", "love", "it", "end"]
     tab.close()

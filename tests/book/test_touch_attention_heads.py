@@ -101,7 +101,10 @@ def test_the_front_page_has_the_short_form_of_the_heads(figures):
     seen, figure, _ = figures(FRONT)
     figure.get_by_label("Last word").get_by_text("wide").click()
     figure.get_by_role("radio", name=re.compile("^it ")).click()
-    assert "(with “tired”: 10 %), animal 28 %, " in figure.heard()
+    other = " (with “tired”: 68 %)."
+    assert figure.heard() == f"28 % of “it”’s attention is on “animal”{other}"
+    figure.get_by_role("radio", name=re.compile("^street ")).click()
+    assert "% of “street”’s attention is on “start”" in figure.heard()
     assert figure.locator("code").count() == 0
     assert figure.locator(".touch-jobs button canvas").count() == 4
     assert sideways_overflow(seen) <= 0

@@ -1,6 +1,6 @@
-// Chapter 2 and the front page: what each token of a sentence attends to, in
-// any head of MiniLM. The front page has the short form, without all heads. A
-// sentence of the reader's own has fewer layers: `near` are the heads in them.
+// Chapter 2 and two first pages: what each token of a sentence attends to, in any
+// head of MiniLM. Those have the short form, without all heads, and in a newcomer's
+// words. A sentence of one's own has fewer layers: `near` are the heads in them.
 // attn.plot.model_attention has one text of any model, and `numbers` for its
 // layers and heads; keys may be of another text than the queries.
 Play.figure("attention_heads", function build(data, parts) {
@@ -19,8 +19,9 @@ Play.figure("attention_heads", function build(data, parts) {
   const each = (make, count = size) => Array.from({ length: count }, (_, i) => make(i));
   const weight = (i, j, head = state.head, text = state.text) =>
     bytes[text][(head * size + i) * width + j] / 255;
-  const word = (i) => sentences[state.text].tokens[i];
-  const key = (j) => sentences[state.text].keys[j];
+  const plain = (token) => short && { "[CLS]": "start", "[SEP]": "end" }[token] || token;
+  const word = (i, of = "tokens") => plain(sentences[state.text][of][i]);
+  const key = (j) => word(j, "keys");
   const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
   const LEAST = 0.005;  // 0 % is not shown
   const layer = (head) => Math.floor(head / heads);
@@ -105,10 +106,7 @@ Play.figure("attention_heads", function build(data, parts) {
 
   const draw = () => {
     const shares = each((j) => weight(state.query, j), width);
-    arcs.forEach((arc, i) => {
-      arc.setAttribute("d", curve(state.query, i));
-      arc.style.setProperty("--weight", shares[i]);
-    });
+    arcs.forEach((arc, i) => Play.set(arc, { d: curve(state.query, i), style: `--weight: ${shares[i]}` }));
     tokens.forEach(({ style, lastChild }, i) => {
       const share = isSelf ? shares[i] : 0;
       style.setProperty("--shade", shade(share));
@@ -117,14 +115,14 @@ Play.figure("attention_heads", function build(data, parts) {
     board.mark(state.query);
     const best = each((j) => j, width).sort((a, b) => shares[b] - shares[a]);
     const quoted = (text) => text.replace(/^\W$/, "“$&”");
-    const said = best.slice(0, 3).filter((j) => shares[j] >= LEAST)
-      .map((j) => `${quoted(key(j))} ${percent(shares[j])}`);
     const other = (state.text + 1) % sentences.length;
-    const changed = percent(weight(state.query, best[0], state.head, other));
-    if (changed !== percent(shares[best[0]])) {
-      said[0] += ` (with “${sentences[other].word}”: ${changed})`;
-    }
-    live.say(`${quoted(word(state.query))} → ${said.join(", ") || "nothing"}, in ${name(state.head)}.`);
+    const told = short && best.find((j) => shares[j] > 0.1 && key(j) === sentences[state.text].keys[j]);
+    const main = told || best[0], changed = percent(weight(state.query, main, state.head, other));
+    const also = changed === percent(shares[main]) ? "" : ` (with “${sentences[other].word}”: ${changed})`;
+    const said = best.slice(0, 3).filter((j) => shares[j] >= LEAST)
+      .map((j, n) => `${quoted(key(j))} ${percent(shares[j])}${n ? "" : also}`);
+    live.say(short ? `${percent(shares[main])} of “${word(state.query)}”’s attention is on “${key(main)}”${also}.`
+      : `${quoted(word(state.query))} → ${said.join(", ") || "nothing"}, in ${name(state.head)}.`);
     expression.show(`minilm.load().run(${JSON.stringify(sentences[state.text].text)})[1][${
       layer(state.head)}, ${state.head % heads}]`);
   };
@@ -134,8 +132,8 @@ Play.figure("attention_heads", function build(data, parts) {
   parts.watching[1].observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
   const row = (name, ...inside) => html("div", { class: name }, ...inside);
-  const named = row("touch-row touch-jobs", html("span", {}, "Heads with a job:"), known);
-  const hint = html("span", { class: "touch-hint" }, "Point at a token, or tap it.");
+  const named = row("touch-row touch-jobs", html("span", {}, short ? "Four heads, which are ways to look:" : "Heads with a job:"), known);
+  const hint = html("span", { class: "touch-hint" }, short ? "Press one, then tap a word." : "Point at a token, or tap it.");
   const choice = data.own || numbers ? "" : row("touch-row", "… because it was too", text, hint);
   const scrolls = numbers && { tabindex: 0, role: "group", "aria-label": "Large map" };
   const pair = row(`touch-pair${numbers ? " free" : ""}`,

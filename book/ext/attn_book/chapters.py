@@ -10,11 +10,13 @@ template ``book/_templates/cards.md``.
 import re
 from typing import Any
 
+import yaml
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from sphinx.application import Sphinx
 
+from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import box, points
 from attn.exercises.changes import chapter_changes
@@ -25,7 +27,7 @@ from attn_book.figures import DRAWINGS
 from attn_book.museum import rooms
 
 PLACE = re.compile(
-    "<!-- (start|nine_lines|cards|paths|mistakes|claims|rooms) -->"
+    "<!-- (start|nine_lines|cards|paths|ways|mistakes|claims|rooms) -->"
 )
 LABELS = {stem: f"ch-{key}" for key, stem in CHAPTERS.items()}
 
@@ -42,6 +44,7 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
     chapters = [chapter(stem) for stem in LABELS]
     what = {
         "chapters": chapters,
+        "parts": parts(chapters),
         "appendices": [entry(stem) for stem in APPENDICES],
         "lines": nine_lines(CHAPTERS["sdp"]),
         "mistakes": chapter_changes,
@@ -85,6 +88,18 @@ def chapter(stem: str) -> dict[str, Any]:
         "points": points(notebook(stem)),
         "claims": claims.chapter(stem),
     }
+
+
+def parts(chapters: list[dict[str, Any]]) -> list[tuple[str, list[Any]]]:
+    """Return the parts of the book that hold chapters, and these."""
+    contents = yaml.safe_load((root() / "_toc.yml").read_text("utf-8"))
+    found = []
+    for part in contents["parts"]:
+        stems = [x["file"].rpartition("/")[2] for x in part["chapters"]]
+        own = [x for x in chapters if x["stem"] in stems]
+        if own:
+            found.append((part["caption"], own))
+    return found
 
 
 def nine_lines(stem: str) -> list[str]:

@@ -7,6 +7,7 @@ there has no docstring), a line below it that says where to write it, and
 drop-downs below the second. Their text comes from ``attn/exercises`` and
 ``solutions``, read as source, their form from ``book/_templates``; the
 notebooks do not change. What the page itself checks is tagged ``answers``.
+``<!-- exercise sdp-softmax -->`` sets an exercise on a page of prose as well.
 
 A code cell tagged ``touch-mask_workbench`` draws a stored figure; the page
 gets a place for the one that can be touched below it. A chapter's first figure
@@ -34,6 +35,7 @@ Cell = dict[str, Any]
 INDEX = root() / "book" / "page" / "data" / "index.json"
 TOUCH = "touch-"
 DOCSTRING = re.compile(r'^( *"""[^\n]+)\n(?:(?!""").)*"""$', re.M | re.S)
+PLACE = re.compile(r"^<!-- exercise ([\w-]+) -->$", re.M)
 NAMES = re.compile(r"^ *[\w.]+(?:, [\w.]+)+:", re.M)
 
 
@@ -43,13 +45,32 @@ def setup(app: Sphinx) -> None:
 
 def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add what is not in the notebook to the chapter ``docname``."""
-    if docname.startswith("notebooks/"):
+    templates = app.builder.templates
+    if not docname.startswith("notebooks/"):
+        source[0] = PLACE.sub(lambda x: alone(x[1], templates), source[0])
+    else:
         notebook = on_page(json.loads(source[0]), docname)
         cells = notebook["cells"]
         first = next((i for i, x in enumerate(cells) if figure_name(x)), 2)
         cells.insert(2, cells.pop(first))
-        cells[:] = with_additions(notebook, app.builder.templates)
+        cells[:] = with_additions(notebook, templates)
         source[0] = json.dumps(notebook)
+
+
+def alone(name: str, templates: Any) -> str:
+    """Return an exercise of a chapter for another page, as Markdown."""
+    cell = sources.notebook(sources.split_id(name)[0])
+    about = {
+        "name": name,
+        "label": f"{name}-here",  # the exercise's own is the chapter's
+        "task": task(name),
+        "points": points(cell)[name],
+        "checked_here": name in json.loads(INDEX.read_text("utf-8")),
+        "stub": bare(name),
+        "sources": sources,
+        "marked": marked,
+    }
+    return templates.render("exercise-alone.md.jinja", about)
 
 
 def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
@@ -66,10 +87,10 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
         figures = [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
         if name := exercise_id(cell):
             about = {"name": name, "task": task(name), "sources": sources}
-            yield new("exercise-card", points=worth.get(name, 0), **about)
+            about |= {"points": worth.get(name, 0), "label": name}
+            yield new("exercise-card", **about)
             tags += ["exercise", *["answers"] * (name in checked_here)]
-            bare = sources.stub(name, docstrings=False)
-            cell["source"] = bare.replace(":\n\n", ":\n")
+            cell["source"] = bare(name)
         if checked := checked_id(cell):
             tags.append("check")
         yield cell
@@ -90,6 +111,11 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
 def with_first_lines(code: str) -> str:
     """Return code with the first line of each docstring: the card has all."""
     return DOCSTRING.sub(r'\1"""', code)
+
+
+def bare(name: str) -> str:
+    """Return the stub of an exercise whose task is on its card."""
+    return sources.stub(name, docstrings=False).replace(":\n\n", ":\n")
 
 
 def task(name: str) -> str:

@@ -1,7 +1,8 @@
 """Link to the repository, when its address is known, and hand out copies.
 
-The address comes from GitHub's environment variables, or from the remote
-``origin`` when that is a web address. Without one there is no button.
+The address comes from GitHub's environment variables, from the remote
+``origin`` when that is a web address, or from ``attn.data.book.ADDRESS``.
+Without one there is no button.
 
 The pages are made from notebooks in MyST, with the outputs of the solved run.
 A learner has solved nothing yet, and elsewhere MyST is shown as it is
@@ -20,6 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.ext.autodoc.mock import mock
 
+from attn.data.book import ADDRESS, origin
 from attn.publishing.myst_to_markdown import copy_of, glossary
 from attn.publishing.myst_to_markdown.targets import GLOSSARY
 from attn_book import ABSENT
@@ -45,7 +47,7 @@ def setup(app: Sphinx) -> None:
 
 
 def configure(app: Sphinx, config: Config) -> None:
-    """Set the theme's buttons, and the text of ``{{ tracker }}``."""
+    """Set the theme's buttons; ``{{ tracker }}`` and ``{{ origin }}``."""
     url = address(app.srcdir)
     tracker = "issue tracker of the repository that you got this book from"
     if url:
@@ -59,6 +61,7 @@ def configure(app: Sphinx, config: Config) -> None:
                 launch_buttons=LAUNCH,
             )
     config.myst_substitutions["tracker"] = tracker
+    config.myst_substitutions["origin"] = origin(url)
 
 
 def make_copies(app: Sphinx) -> list[str]:
@@ -82,7 +85,8 @@ def address(folder: str | os.PathLike[str]) -> str:
     if server and name:
         return web_address(f"{server}/{name}")
     git = ["git", "-C", os.fspath(folder), "remote", "get-url", "origin"]
-    return web_address(getoutput(shlex.join(git)))  # also of what went wrong
+    found = getoutput(shlex.join(git))  # also what went wrong
+    return web_address(found) or ADDRESS
 
 
 def source(folder: str | os.PathLike[str]) -> str:
