@@ -320,9 +320,6 @@ REFUSED = {
     r"g must have shape \(4,\) or \(2, 4, 4\) or .*; got \(2, 2, 4\)": (
         lambda: linear_attention(Q, KEY, V, G[:, :2])
     ),
-    "g must be a torch.Tensor; got float": (
-        lambda: linear_attention(Q, KEY, V, -0.1)
-    ),
     "beta must be 0 to 2 with keys of length 1; got -1 to -1": (
         lambda: gated_delta_rule(Q, KEY, V, G, X["beta"] * 0 - 1)
     ),
