@@ -231,9 +231,10 @@ def test_only_distances_between_query_and_key_positions_matter():
 
 def test_dropout_is_off_in_eval_and_returned_weights_are_before_it():
     module = make(MultiHeadAttention, E, H, dropout=0.5)
-    x = randn(B, L, E)
+    x, state = randn(B, L, E), torch.get_rng_state()
     calm = module(x)
     assert torch.equal(calm, module(x))
+    assert torch.equal(state, torch.get_rng_state())
     module.train()
     torch.manual_seed(0)
     noisy, weights = module(x, need_weights=True, average_attn_weights=False)
