@@ -17,10 +17,10 @@ def in_one_graph(function):
     return torch.compile(function, backend=counter, fullgraph=True), counter
 
 
-def check_two_graphs(model, want, *args, **options):
+def check_two_graphs(model, want, *args, cache=lambda: "static", **options):
     """Require two graphs for two texts: of the prompts, and of one token."""
     compiled, counter = in_one_graph(model)
     for _ in range(2):
-        text = attn.generate(compiled, *args, cache="static", **options)
+        text = attn.generate(compiled, *args, cache=cache(), **options)
         assert torch.equal(text, want)
     assert counter.frame_count == 2

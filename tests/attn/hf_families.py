@@ -68,6 +68,54 @@ MISSING = {
     "prediction_length": 4,
 }
 LAYERS = re.compile("layer_types$|^layers_block_type$|^block_types$")
+#: Of hybrids of softmax attention and states, whose sizes must fit each other.
+OF_HYBRIDS = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+MAMBA = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 8,
+    "mamba_d_state": 8,
+    "mamba_chunk_size": 4,
+}
+HYBRIDS: dict[str, dict[str, Any]] = {
+    "bamba": MAMBA | {"attn_layer_indices": [1], "mamba_n_groups": 1},
+    "falcon_h1": MAMBA | {"mamba_d_ssm": 64, "head_dim": 8},
+    "granitemoehybrid": MAMBA
+    | {
+        "layer_types": ["mamba", "attention"],
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "shared_intermediate_size": 32,
+    },
+    "nemotron_h": {
+        "layers_block_type": ["mamba", "attention"],
+        "head_dim": 8,
+        "mamba_num_heads": 8,
+        "mamba_head_dim": 8,
+        "ssm_state_size": 8,
+        "n_groups": 2,
+        "chunk_size": 4,
+    },
+    "zamba2": {
+        "layers_block_type": ["mamba", "hybrid"],
+        "num_key_value_heads": 4,
+        "num_mem_blocks": 1,
+        "n_mamba_heads": 8,
+        "mamba_headdim": 8,
+        "mamba_ngroups": 1,
+        "mamba_d_state": 8,
+        "chunk_size": 4,
+    },
+}
 
 
 def shrink(config: Any, kv_heads: int) -> Any:
@@ -141,6 +189,13 @@ def build(family: str, kv_heads: int = 2) -> T.PreTrainedModel:
     floats = (x.is_floating_point() for x in built[1].parameters())
     assert all(floats)
     return randomised(built[1], 0).eval()
+
+
+def hybrid(family: str) -> T.PreTrainedModel:
+    """Return a tiny hybrid with random parameters and eager attention."""
+    config = T.AutoConfig.for_model(family, **OF_HYBRIDS | HYBRIDS[family])
+    config._attn_implementation = "eager"
+    return randomised(model_class(family)(config), 0).eval()
 
 
 def inputs(model: T.PreTrainedModel) -> dict[str, dict[str, Tensor]]:

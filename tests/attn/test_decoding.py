@@ -55,40 +55,6 @@ def test_a_model_with_caches_in_chunks_equals_one_run_without(
         assert (out[1:, padding:] - alone).abs().max() < 1e-4, kind
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("RoPE", "static")]
-    + [
-        pytest.param(name, kind, marks=pytest.mark.exhaustive)
-        for name in MODELS
-        for kind in ("static", "transposed")
-    ][1:],
-)
-@torch.no_grad()
-def test_compiled_decode_needs_two_graphs_for_any_number_of_steps(name, kind):
-    """Prefill and one step, with padding on the left, and nothing else."""
-    model, ids = model_of(name), IDS
-    mask = torch.ones(2, N + 3, dtype=torch.long)
-    mask[1, :3] = 0
-    at = attn.position_ids(mask)
-    whole = model(ids, attention_mask=mask[:, :N], positions=at[:, :N])
-    step, counter = in_one_graph(model)
-    for _ in range(2):  # another text needs no other graph
-        kept = caches(kind, 2, N + 3)
-        parts, done = [], 0
-        for part in ids[:, :-1].split([3] + [1] * (N - 4), 1):
-            end = done + part.shape[1]
-            here = {"attention_mask": mask, "positions": at[:, done:end]}
-            parts.append(step(part, caches=kept, **here))
-            done = end
-        here = {"attention_mask": mask[:, :N], "positions": at[:, done:N]}
-        parts.append(model(ids[:, -1:], caches=kept, **here))  # and without
-        error = (torch.cat(parts, 1) - whole).abs()[mask[:, :N].bool()]
-        assert error.max() < 1e-4
-        assert [x.seq_len for x in kept] == [N, N]
-    assert counter.frame_count == 2
-
-
 @torch.no_grad()
 def test_a_dynamic_cache_needs_one_more_graph():
     """One for the first step, one for any length."""

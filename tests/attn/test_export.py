@@ -126,6 +126,7 @@ def mask_of(kind, x):
     }[kind]()
 
 
+#: Every fifth of all combinations: each two choices meet.
 OPTIONS = [
     *itertools.product(
         (4, 2, 1),
@@ -134,14 +135,14 @@ OPTIONS = [
         ({}, {"window": (3, 0)}),
         ({"q_offset": 0}, {"q_offset": 0, "return_lse": True}),
     )
-]
+][::5]
 
 
 @pytest.mark.parametrize(
-    "options", exhaustive_but(OPTIONS[100::83], OPTIONS), ids=str
+    "options", exhaustive_but(OPTIONS[20::17], OPTIONS), ids=str
 )
 def test_an_exported_call_takes_any_batch_and_lengths(options):
-    """Grouped heads, softcap, sinks, masks, windows: in any combination."""
+    """Grouped heads, softcap, sinks, masks, windows: in any pair."""
     kv_heads, numbers, kind, near, others = options
 
     def call(q, k, x):

@@ -57,7 +57,7 @@ def test_it_gives_what_the_reference_gives():
 @torch.no_grad()
 def test_each_softcap_is_a_kernel():
     """PyTorch's own, compiled by itself, raises at the second."""
-    for softcap in (2.0, 3.0, 5.0):
+    for softcap in (2.0, 3.0):
         said = {"softcap": softcap, "enable_gqa": True}
         out = api.attention(Q, K, V, impl="flex", **said)
         right = attn.scaled_dot_product_attention(Q, K, V, **said)

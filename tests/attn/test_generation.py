@@ -89,19 +89,6 @@ def test_generate_equals_transformers_own_in_every_family(name):
         )
 
 
-def test_text_with_a_repetition_penalty_equals_that_of_transformers():
-    """Padding is no repetition; the rest of the prompt is."""
-    ids, mask = prompt()
-    ids = ids.masked_fill(mask == 0, int(ids[0, 0]))
-    options = {"repetition_penalty": 1.7}
-    want = their_text(theirs_of("llama"), ids, mask, **options)
-    plain = their_text(theirs_of("llama"), ids, mask)
-    assert not torch.equal(want, plain)
-    for model in (ours_of("llama"), theirs_of("llama")):
-        text = attn.generate(model, ids, NEW, attention_mask=mask, **options)
-        assert torch.equal(text, want)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -109,11 +96,14 @@ def test_text_with_a_repetition_penalty_equals_that_of_transformers():
         {"temperature": 1.5, "top_k": 5},
         {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.3},
         {"temperature": 2.0, "top_k": 20, "top_p": 0.9, "min_p": 0.1},
+        {"repetition_penalty": 1.7},
     ],
     ids=str,
 )
 def test_text_sampled_from_a_seed_equals_that_of_transformers(options):
+    """Padding is no repetition; the rest of the prompt is."""
     ids, mask = prompt()
+    ids = ids.masked_fill(mask == 0, int(ids[0, 0]))
     theirs = theirs_of("llama")  # made, it draws numbers
     torch.manual_seed(3)
     want = their_text(theirs, ids, mask, **options)
@@ -348,9 +338,6 @@ ERRORS = {
     "temperature must be a finite number, at least 0; got -1.0": {
         "temperature": -1.0
     },
-    "temperature must be a finite number, at least 0; got nan": {
-        "temperature": float("nan")
-    },
     "top_k must be None with temperature 0": {"top_k": 3},
     "top_k must be an int, at least 1; got 0": {
         "top_k": 0,
@@ -401,32 +388,14 @@ ERRORS = {
         "cache": None,
     },
     "ids must be a torch.Tensor; got list": {"ids": [[1, 2]]},
-    "ids must be a torch.Tensor; got str": {"ids": "The capital of France"},
     "attention_mask must be a torch.Tensor; got list": {
         "attention_mask": [[1] * 9]
-    },
-    "max_new_tokens must be an int, at least 1; got 2.5": {
-        "max_new_tokens": 2.5
-    },
-    "temperature must be a finite number, at least 0; got None": {
-        "temperature": None
-    },
-    "temperature must be a finite number, at least 0; got True": {
-        "temperature": True
-    },
-    "top_k must be an int, at least 1; got 2.5": {
-        "top_k": 2.5,
-        "temperature": 1.0,
     },
     "top_p must be a finite number; got '1'": {
         "top_p": "1",
         "temperature": 1.0,
     },
-    "repetition_penalty must be a finite number; got None": {
-        "repetition_penalty": None
-    },
-    "eos must be an int, at least 0; got -1": {"eos": -1},
-    "eos must be an int, at least 0; got 1.5": {"eos": [3, 1.5]},
+    "eos must be an int, at least 0; got -1": {"eos": [3, -1]},
     "eos must be an int, at least 0; got '</s>'": {"eos": "</s>"},
     "streamer must be a function of tokens, or have put": {"streamer": 3},
     "generator must be a torch.Generator; got 3": {"generator": 3},

@@ -18,8 +18,16 @@ from attn.hf.probing import Probe, Unsuitable
 from attn.hf.reading import read
 from tests.attn import hf_sweep
 from tests.attn.hf_decoders import DECODERS, config, model
-from tests.attn.hf_families import FAMILIES, build, inputs, output
+from tests.attn.hf_families import (
+    FAMILIES,
+    HYBRIDS,
+    build,
+    hybrid,
+    inputs,
+    output,
+)
 from tests.attn.hf_sweep import ATTACHED, REFUSED, TENSORS, sweep
+from tests.marks import exhaustive_but
 
 GROUPS = 24
 
@@ -85,6 +93,17 @@ def test_every_family_is_attached_or_refused_as_the_table_says(group):
     want = [x for x in stored if f"{x.split('` |')[0]}` |" in names]
     rows = [row for family in families if (row := sweep(family))]
     assert rows and [str(row) for row in rows] == want
+
+
+@pytest.mark.parametrize("family", exhaustive_but(["bamba"], HYBRIDS))
+def test_the_softmax_layers_of_a_hybrid_are_attached(family):
+    network = hybrid(family)
+    cases = inputs(network)
+    want = hf_sweep.results(network, cases)
+    assert want.keys() >= {"left padded", "gradients", "generated"}
+    got = hf_sweep.results(hf.attach(network), cases, want)
+    for case, tensor in want.items():
+        hf_sweep.assert_close(got[case], tensor, case)
 
 
 # --- what the sweep would find -----------------------------------------------

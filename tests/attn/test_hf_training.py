@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from transformers.distributed.tensor_parallel import apply_tensor_parallelism
 
 from attn import hf
 from attn.distributed import launch
+from attn.hf import attention_interface
 from tests.attn.graphs import in_one_graph
-from tests.attn.hf_decoders import DECODERS, model, pad, tokens
+from tests.attn.hf_decoders import DECODERS, distance, model, pad, tokens
 from tests.marks import exhaustive_but
 
 #: Transformers' sdpa ignores a softcap, and has no sinks.
@@ -40,6 +43,13 @@ LEFT_OUT = {(x, y) for x in ("llama4", "gpt_oss") for y in ("borders", "all")}
 #: Ten seconds each: one of each kind of attention.
 COMPILED = {"llama", "mistral", "gemma2", "gemma3", "cohere2"}
 LEFT_OUT |= {(x, "compiled") for x in DECODERS.keys() - COMPILED}
+#: Trained in every way, with those that have chunks, sinks or latents; the
+#: others in these. test_hf_families has the gradients of padded rows of each.
+EVERY_WAY = COMPILED | {"gpt2", "gpt_oss", "llama4", "deepseek_v3"}
+SOME = {"autocast, reentrant", "numbers", "all"}
+LEFT_OUT |= {
+    (x, y) for x in DECODERS.keys() - EVERY_WAY for y in WAYS.keys() - SOME
+}
 CASES = [(x, y) for x in DECODERS for y in WAYS if (x, y) not in LEFT_OUT]
 QUICK = [
     ("llama", "autocast, checkpoint"),
@@ -158,3 +168,48 @@ def test_two_processes_have_the_mean_of_their_gradients(family):
     want = gradients(network)
     for got in launch(work, 2, family):
         assert_same(got, want, want, 1e-4)
+
+
+# --- tensor parallelism: transformers' own plan, on two processes ------------
+
+
+RANKS = 2
+OPTIONS: dict[str, Any] = {"max_new_tokens": 4, "do_sample": False}
+
+
+def padded() -> dict[str, Tensor]:
+    return {"input_ids": tokens(), "attention_mask": pad("left").long()}
+
+
+def work_with_half(rank: int, family: str) -> Any:
+    """Compute as one of the processes."""
+    mesh = dist.init_device_mesh("cpu", (RANKS,), mesh_dim_names=("tp",))
+    network = model(family, "eager")
+    plan = network._expand_parallel_plan(network.tp_plan)
+    apply_tensor_parallelism(network, mesh, plan)
+    hf.attach(network)
+    heads = []
+    real = attention_interface.api.attention
+
+    def counted(query: Tensor, key: Tensor, *args: Any, **kwargs: Any) -> Any:
+        heads.append((query.shape[1], key.shape[1]))
+        return real(query, key, *args, **kwargs)
+
+    attention_interface.api.attention = counted
+    with torch.no_grad():
+        logits = network(**padded()).logits
+        text = network.generate(**padded(), **OPTIONS)
+    return logits, text, sorted(set(heads))
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+@torch.no_grad()
+def test_two_processes_with_half_of_the_heads_give_the_same_logits(family):
+    network = model(family, "eager")
+    want = network(**padded()).logits
+    text = network.generate(**padded(), **OPTIONS)
+    real = pad("left")
+    for logits, tokens_, heads in launch(work_with_half, RANKS, family):
+        assert distance(logits[real], want[real]) < 1e-5
+        assert torch.equal(tokens_, text)
+        assert heads == [(2, 1)], "of four on two"

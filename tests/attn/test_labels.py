@@ -65,7 +65,7 @@ def leaders(ax):
 
 
 @pytest.mark.parametrize("name", exhaustive_but(QUICK, CURVES))
-def test_names_of_curves_cover_neither_each_other_nor_the_axes(name):
+def test_names_of_curves_cover_nothing_and_a_leader_is_no_curve(name):
     for picture in curves(name):
         for ax in picture.axes:
             assert ax.get_legend() is None
@@ -73,13 +73,6 @@ def test_names_of_curves_cover_neither_each_other_nor_the_axes(name):
             for one, other in itertools.combinations(names.values(), 2):
                 assert not one.padded(-1).overlaps(other.padded(-1))
             assert all(box.x0 >= edge.x1 for box in names.values())
-
-
-@pytest.mark.parametrize("name", exhaustive_but(QUICK, CURVES))
-def test_a_leader_is_no_curve_and_stays_beside_the_axes(name):
-    for picture in curves(name):
-        for ax in picture.axes:
-            edge = ax.get_window_extent()
             for line, ends in leaders(ax):
                 assert to_hex(line.get_edgecolor()) == plot.GREY
                 assert line.get_linestyle() == ":"

@@ -17,16 +17,9 @@ from attn.nn import (
     gated_hidden_dim,
 )
 from tests.attn.cases import assert_exact, randn
-from tests.attn.models import count
+from tests.attn.models import count, randomised
 
 C = 6
-
-
-@torch.no_grad()
-def randomised(module, seed=0):
-    for i, x in enumerate(module.parameters()):
-        x.copy_(randn(*x.shape, seed=seed + i) * 0.5 + 0.2)
-    return module
 
 
 def with_the_same_weights(ours, theirs):
@@ -72,29 +65,17 @@ NORM = pytest.mark.parametrize(
     ),
 )
 def test_a_norm_and_its_gradients_equal_pytorchs(ours, theirs, dtype, offset):
+    """The one of one operation, and its definition."""
     ours, theirs = with_the_same_weights(*copy.deepcopy((ours, theirs)))
     x = (randn(9, C) * 3 + offset).to(dtype)
     oracle = run(theirs, x.double())
-    for mine, other, exact in zip(
-        run(ours.to(dtype), x), run(theirs.to(dtype), x), oracle, strict=True
-    ):
-        assert mine.dtype == dtype
-        assert_exact(mine, exact, other)
-
-
-@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
-@pytest.mark.parametrize("norm", [x for x, _ in NORMS[:5]], ids=str)
-def test_a_norm_and_its_gradients_are_as_defined(norm, dtype):
-    norm = randomised(copy.deepcopy(norm))
-    x = (randn(9, C) * 3 + 20).to(dtype)
-    fused = run(norm.to(dtype), x)
-    exact = copy.deepcopy(norm).double()
-    exact.forward = exact.definition
-    norm.forward = norm.definition
-    for mine, other, want in zip(
-        fused, run(norm, x), run(exact, x.double()), strict=True
-    ):
-        assert_exact(mine, want, other)
+    rival = run(theirs.to(dtype), x)
+    for form in ("forward", "definition"):
+        ours.forward = getattr(ours, form, ours.forward)
+        results = run(ours.to(dtype), x)
+        for mine, other, exact in zip(results, rival, oracle, strict=True):
+            assert mine.dtype == dtype
+            assert_exact(mine, exact, other)
 
 
 @pytest.mark.parametrize("norm", [x for x, _ in NORMS[:5]], ids=str)

@@ -10,6 +10,7 @@ import torch
 import attn
 from tests.attn.graphs import check_two_graphs
 from tests.attn.models import small_llama
+from tests.marks import exhaustive_but
 
 V, E, H, HKV, D, LAYERS = 29, 24, 4, 2, 6, 2
 LENGTHS = [5, 17, 9]
@@ -179,10 +180,15 @@ def test_a_second_ragged_turn_continues_from_the_caches(kind):
     assert torch.equal(again, fresh)
 
 
-def test_a_compiled_model_generates_ragged_rows_with_two_graphs():
-    model, (ids, lengths) = model_of("RoPE"), prompts()
+@pytest.mark.parametrize(
+    "kind", exhaustive_but(["static"], ["static", "transposed"])
+)
+@pytest.mark.parametrize("name", exhaustive_but(["RoPE"], MODELS))
+def test_a_compiled_model_generates_ragged_rows_with_two_graphs(name, kind):
+    model, (ids, lengths) = model_of(name), prompts()
     want = attn.generate(model, ids, NEW, lengths=lengths)
-    check_two_graphs(model, want, ids, NEW, lengths=lengths)
+    rows = {"lengths": lengths, "cache": lambda: caches(kind, len(ids))}
+    check_two_graphs(model, want, ids, NEW, **rows)
 
 
 IDS, LONG = torch.ones(2, 3, dtype=torch.long), torch.tensor([2, 3])

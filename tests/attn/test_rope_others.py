@@ -1,4 +1,4 @@
-"""RoPE is that of transformers and of ONNX."""
+"""RoPE is that of transformers; test_onnx has ONNX's cases."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from transformers.models.llama import modeling_llama as llama
 
 import attn
 from tests.attn.cases import assert_equal, assert_exact
-from tests.attn.onnx_cases import cases_of, tensor, unpacked
 from tests.attn.rope_inputs import randn, tables
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-NUMBER_OF_ONNX_CASES = 8
 
 
 @pytest.mark.parametrize(
@@ -72,43 +70,3 @@ def test_partial_rotation_equals_gpt_neoxs(rotary):
     ours = attn.apply_rope(x, cos, sin)
     assert torch.equal(ours, theirs)
     assert torch.equal(ours[..., rotary:], x[..., rotary:])
-
-
-ONNX = cases_of("RotaryEmbedding")
-
-
-def rotate(inputs, attributes):
-    """ONNX's operator by ``attn``'s functions: it renames and reshapes."""
-    x, cos, sin = (
-        inputs[name] for name in ("input", "cos_cache", "sin_cache")
-    )
-    if "position_ids" in inputs:
-        cos, sin = (table[inputs["position_ids"]] for table in (cos, sin))
-    interleaved = bool(attributes.get("interleaved", 0))
-    cos, sin = (  # each angle once there, once for each element here
-        table.repeat_interleave(2, -1)
-        if interleaved
-        else torch.cat([table, table], -1)
-        for table in (cos, sin)
-    )
-    packed = x.dim() == 3
-    x = attn.split_heads(x, attributes["num_heads"]) if packed else x
-    out = attn.apply_rope(x, cos, sin, interleaved)
-    return attn.merge_heads(out) if packed else out
-
-
-def test_all_rotary_embedding_cases_of_onnx_are_collected():
-    assert len({case.name for case in ONNX}) == NUMBER_OF_ONNX_CASES
-
-
-@pytest.mark.parametrize("case", ONNX, ids=lambda case: case.name[5:])
-def test_apply_rope_equals_the_cases_of_onnx(case):
-    arrays, attributes, expected = unpacked(case)
-    inputs = {name: tensor(x) for name, x in arrays.items()}
-    exact = {
-        name: x.double() if x.is_floating_point() else x
-        for name, x in inputs.items()
-    }
-    rival = tensor(expected["output"])
-    assert_exact(rotate(inputs, attributes), rotate(exact, attributes), rival)
-    assert_exact(rival, rotate(exact, attributes))

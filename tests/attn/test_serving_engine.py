@@ -123,7 +123,7 @@ def model_draft():
 
 
 @pytest.mark.filterwarnings("ignore:request .* ends with:RuntimeWarning")
-@pytest.mark.parametrize("seed", exhaustive_but([0, 1], list(range(5))))
+@pytest.mark.parametrize("seed", exhaustive_but([0, 1], [0, 1, 2]))
 @pytest.mark.parametrize("draft", exhaustive_but(["lookup"], list(DRAFTS)))
 @pytest.mark.parametrize(
     "kind", exhaustive_but(["rope, GQA", "rope, hybrid"], list(KINDS))

@@ -31,26 +31,12 @@ def filled(*texts, size=2, num_pages=16):
     return cache, tables
 
 
-def test_a_page_that_is_not_full_is_never_shared():
-    cache, _ = filled([1, 2, 3])
-    assert cache.num_pages == 1
-    assert cache.match_prefix([1, 2, 3, 4]).length == 2
-
-
 def test_a_page_is_found_only_behind_the_pages_before_it():
     cache, (first, second) = filled([1, 2, 7, 8], [3, 4, 7, 8])
     assert cache.match_prefix([1, 2, 7, 8, 0]) == Match(first, 4)
     assert cache.match_prefix([3, 4, 7, 8, 0]) == Match(second, 4)
     assert cache.match_prefix([7, 8, 0]) == Match([], 0)
     assert cache.match_prefix([1, 2, 3, 4, 7, 8, 0]).length == 2
-
-
-def test_a_token_is_left_to_read():
-    cache, _ = filled([1, 2, 3, 4])
-    lengths = [cache.match_prefix([1, 2, 3, 4][:n]).length for n in (1, 2, 3)]
-    assert lengths == [0, 0, 2]
-    assert cache.match_prefix([1, 2, 3, 4]).length == 2
-    assert cache.match_prefix(torch.tensor([1, 2, 3, 4, 5])).length == 4
 
 
 def test_equal_texts_are_stored_once_and_the_second_keeps_its_pages():
@@ -81,6 +67,7 @@ def test_a_page_in_use_keeps_those_before_it():
 
 
 def test_the_tree_equals_a_search_through_all_texts():
+    """Only full pages are shared, and a token is left to read."""
     r, size = random.Random(0), 2
     texts = [
         [r.randint(0, 1) for _ in range(r.randint(0, 9))] for _ in range(12)
@@ -97,6 +84,7 @@ def test_the_tree_equals_a_search_through_all_texts():
         longest = max([0, *(n for n in ends if tuple(text[:n]) in stored)])
         match = cache.match_prefix(text)
         assert match.length == longest == size * len(match.pages)
+        assert cache.match_prefix(torch.tensor(text)) == match
 
 
 def test_a_text_without_all_of_its_pages_is_refused():

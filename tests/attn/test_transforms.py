@@ -57,15 +57,20 @@ OPTIONS = {"": {}, "window": {"window": (1, 1), "q_offset": 2}}
 NAMES = ("auto", "grouped", "sdpa", "tiled", "pack_gqa", "cpu_window")
 
 
-@pytest.mark.parametrize("pair", exhaustive_but(FEW, PAIRS), ids="-".join)
-@pytest.mark.parametrize("sizes", exhaustive_but(["4-D"], SIZES))
+#: All pairs with the sizes of a fused kernel, and few with each of the others.
+CASES = [("4-D", x) for x in PAIRS]
+CASES += [(sizes, x) for sizes in SIZES if sizes != "4-D" for x in FEW]
+QUICK = [("4-D", x) for x in FEW]
+
+
+@pytest.mark.parametrize("case", exhaustive_but(QUICK, CASES), ids=str)
 @pytest.mark.parametrize("impl", NAMES)
-def test_transforms_of_a_call_nest(impl, sizes, pair):
+def test_transforms_of_a_call_nest(impl, case):
+    sizes, (outer, inner) = case
     query, value = (
         randn(*shape, seed=i) for i, shape in enumerate(SIZES[sizes])
     )
     key = randn(*value.shape[:-1], query.shape[-1], seed=2)
-    outer, inner = pair
 
     def call(impl, options, x):
         return attn.attention(
@@ -88,8 +93,9 @@ WITHOUT = ("nn.RNN", "nn.LSTM")  # PyTorch has no batching rules for them
 MODULES = [x for x in MODULES if x not in WITHOUT]
 
 
-# Whole Jacobians of a module take minutes.
-FEWER = [x for x in PAIRS if x in FEW or not any("jac" in y for y in x)]
+# Whole Jacobians of a module take minutes, and traces, which calls have.
+SHORT = ("vmap", "grad", "jvp")
+FEWER = [x for x in PAIRS if x in FEW or {*x} <= {*SHORT}]
 
 
 @pytest.mark.parametrize("pair", exhaustive_but(FEW[:3], FEWER), ids="-".join)

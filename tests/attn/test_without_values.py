@@ -1,4 +1,7 @@
-"""Meta and fake tensors: shapes and dtypes of every public callable."""
+"""Meta and fake tensors: shapes and dtypes of every public callable.
+
+With values, a call leaves its arguments and the random state alone.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import copy
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.attn.cases import assert_equal
 from tests.attn.public_calls import CALLS, Call, public_call
 from tests.marks import exhaustive_but
 
@@ -48,6 +53,16 @@ def fake(name: str) -> list[Tensor]:
         return public_call(name).tensors()
 
 
+def with_values(name: str) -> list[Tensor]:
+    call, before = public_call(name), torch.get_rng_state()
+    given = [x for x in call.given.values() if isinstance(x, Tensor)]
+    kept = [x.clone() for x in given]
+    found = call.tensors()
+    assert torch.equal(torch.get_rng_state(), before), name
+    assert_equal(given, kept)
+    return found
+
+
 @pytest.mark.parametrize(
     "without_values", exhaustive_but([meta], [meta, fake])
 )
@@ -59,6 +74,6 @@ def test_shapes_and_dtypes_need_no_values(without_values):
             continue
         shapes = [
             [(x.shape, x.dtype) for x in found]
-            for found in (without_values(name), public_call(name).tensors())
+            for found in (without_values(name), with_values(name))
         ]
         assert shapes[0] == shapes[1], name

@@ -32,16 +32,6 @@ def markdown(notebook):
     return "\n\n".join(x["source"] for x in cells if x["cell_type"] != "code")
 
 
-def test_a_figure_has_the_same_number_in_both(both):
-    article, notebook = both
-    page = [
-        x.get_text(strip=True).replace("#", "")
-        for x in article.select("figcaption .caption-number")
-    ]
-    copy = re.findall(r"(?m)^\*\*(Fig\. [\d.]+)\*\*", markdown(notebook))
-    assert copy == page
-
-
 def test_a_source_is_named_alike_in_both(both):
     article, notebook = both
     page = {

@@ -1,4 +1,4 @@
-"""The cost sheet on serving, counted in attn.cache and attn.serving."""
+"""The cost sheet on serving and on ranks, counted in the package."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import itertools
 from fractions import Fraction
 from statistics import mean
 
+import pytest
 import torch
 
 import attn
+from attn.distributed import traffic
 from attn.serving import rejection_sample
-from tests.book.cost_sheet import PAGE, formulas, value, x
+from tests.book.cost_sheet import PAGE, formulas, value, values, x
 
 P, C, T = 4, 8, 2
 
@@ -58,3 +60,30 @@ def test_a_pass_yields_as_many_tokens_as_the_page_says():
                 rejection_sample(draft, *laws, coins=tossed)
             )
     assert tokens == line("tokens of a forward pass", a=a, T=T)
+
+
+# --- between ranks, against the bytes that are counted -----------------------
+
+
+HEADING = "Bytes that a rank sends"
+SCHEMES = {
+    "ring:": "ring",
+    "all-gather:": "all_gather",
+    "all-to-all:": "ulysses",
+    "by heads": "heads",
+    "one step": "decode",
+}
+
+
+@pytest.mark.parametrize("ranks", (1, 2))
+def test_bytes_on_the_page_equal_the_counted_ones(ranks):
+    sizes = {"B": 2, "L": 12, "H": 6, "Hkv": 2, "D": 8}
+    names = ("batch", "seq_len", "num_heads", "num_kv_heads", "head_dim")
+    call = dict(zip(names, sizes.values(), strict=True))
+    for start, scheme in SCHEMES.items():
+        line = values(HEADING, start, R=ranks, **sizes)
+        passes = [traffic(scheme, ranks, **call)]
+        if scheme != "decode":
+            passes.append(traffic(scheme, ranks, **call, backward=True))
+        assert line == passes, scheme
+    assert len(PAGE[HEADING]) == len(SCHEMES)
