@@ -259,6 +259,20 @@ def test_a_float32_mask_beside_other_queries(length, query_dtype):
         assert torch.allclose(got, want, atol=0.02, rtol=0.02), impl
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.7])
+def test_a_causal_call_may_have_a_scale_of_0_or_below(scale):
+    """torch 2.13's fused CPU kernel, with its flag, gives NaN."""
+    q, k, v = (x.requires_grad_() for x in qkv(5, 5))
+    options = {"is_causal": True, "scale": scale, "enable_gqa": True}
+    want = attn.scaled_dot_product_attention(q, k, v, **options)
+    exact = torch.autograd.grad(want.sum(), (q, k, v))
+    for impl in ("sdpa", "tiled", "auto"):
+        got = api.attention(q, k, v, impl=impl, **options)
+        assert torch.allclose(got, want, atol=1e-6), impl
+    found = torch.autograd.grad(got.sum(), (q, k, v))
+    assert all(map(torch.allclose, found, exact, [1e-5] * 3, [1e-5] * 3))
+
+
 def test_a_compiled_call_may_have_another_number_of_heads():
     """A graph then has no fixed sizes, and PyTorch's flag must be a bool."""
     compiled = torch.compile(api.attention, backend="eager", fullgraph=True)

@@ -152,6 +152,14 @@ TABLE = (
         Refused("scale must be finite; got nan"),
     ),
     Row(
+        "with is_causal a scale may be 0, or below it",
+        (Q, K, V),
+        {"is_causal": True, "scale": -0.7},
+        plain(Q, K, V, ONE.tril(), scale=-0.7),
+        is_nan,  # it masks before it scales
+        plain(Q, K, V, ONE.tril(), scale=-0.7),
+    ),
+    Row(
         "a dropout is a probability",
         (Q, K, V),
         {"dropout_p": -0.5},
