@@ -26,8 +26,7 @@ const capital = (text, names = []) => /^\p{L}+(?![\w.]| is not on)/u.test(text) 
   ? text[0].toUpperCase() + text.slice(1) : text;
 const sentence = (text) => make("p", "", ...prose(text));
 
-// Lines of code or of numbers.
-const asItIs = (text) => make("pre", "", text);
+const asItIs = (text) => make("pre", "", text); // code, or numbers
 
 // Paragraphs, and below one another the lines that are indented.
 const known = (text) => (text.match(/(?:^[ \t].*\n?)+|^\S.*$/gm) ?? []).map((part) => {

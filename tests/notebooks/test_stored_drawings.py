@@ -47,7 +47,8 @@ def box(text, group):
     moves = dict(re.findall(r"(\w+)\(([^)]*)\)", text.get("transform", "")))
     at += numbers(moves.get("translate", "0 0"))
     angle, *pivot = numbers(moves.get("rotate", "0"))
-    share = {"middle": 0.5, "end": 1.0}.get(group.get("text-anchor"), 0.0)
+    anchor = text.get("text-anchor", group.get("text-anchor"))
+    share = {"middle": 0.5, "end": 1.0}.get(anchor, 0.0)
     left, right = -share * width + TOUCH, (1 - share) * width - TOUCH
     top, foot = depth - height + TOUCH, depth - TOUCH
     corners = (left, top), (right, top), (right, foot), (left, foot)
@@ -86,7 +87,7 @@ def colors_of_names(folder):
             fill = group.get("fill", "")
             fill = VARIABLES[GREY] if fill == "currentColor" else fill
             for text in group:
-                if text.tag.endswith("text"):
+                if text.tag.endswith("text") and text.text:
                     found[text.text].add(fill)
     return found
 
