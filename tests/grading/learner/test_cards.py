@@ -106,7 +106,7 @@ def test_the_name_the_question_and_the_input_of_a_mistake_are_apart(live):
     assert shown.soup.b.get_text() == NAME
     assert shown.soup.b.find_parent(attrs={"role": "status"})
     paragraphs = [x.get_text() for x in shown.soup.select("p")]
-    question = "What can you subtract from all scores without changing any "
+    question = "For two scores of 1000, what should the weights be?"
     assert question in paragraphs[3]
     details, cell = shown.soup("details")
     assert "case().run()" in cell.summary.get_text()
