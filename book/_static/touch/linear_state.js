@@ -14,9 +14,6 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
   const show = () => {
     const story = texts[choice.value()], way = rule.value();
     walk.most(story.length);
-    // As much room as the text has keys: the controls are next to them.
-    const most = Math.max(3, new Set(story.map(([word]) => word)).size);
-    boards.forEach((one) => set(one, { viewBox: `0 0 276 ${TOP + most * ROW}` }));
     const n = Math.min(walk.value(), story.length);
     const [key, colour] = story[n - 1];
     const all = states[choice.value()][way], state = all[n - 1];
@@ -89,11 +86,11 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
     return { name, bars, group: svg("g", {}, name, bars.flat()) };
   });
   const boards = [
-    Play.board("state", "0 0 276 190", "The state: rows are features of the key, columns are "
+    Play.board("state", "0 0 276 270", "The state: rows are features of the key, columns are "
       + "colours.", text(4, 18, "the state, and the key being written"),
     text(LEFT - 10, TOP - 10, "key", "end"), chips(LEFT + 6, CELL, TOP - 6), heads, features,
     cells.flat(2)),
-    Play.board("state", "0 0 276 190", "What each key reads now, colour by colour; a tick is at "
+    Play.board("state", "0 0 276 270", "What each key reads now, colour by colour; a tick is at "
       + "what was stored last, and what is left of others is struck out.",
     text(4, 18, "what each key reads; ✓ stored last"), chips(56, BAR + 8, TOP - 14),
     colours.map((name, j) => text(56 + j * (BAR + 8), TOP - 18, name)),
