@@ -9,7 +9,7 @@ function gather(page, pages) {
   const all = (selector) => [...article.querySelectorAll(selector)];
   const unwanted = ".headerlink, .exercise-hint, .touch, iframe, .copybtn, " +
     ".sd-summary-state-marker, script, details.hide.above-input, .begin, " +
-    ".tag_check, " + // nobody runs it on paper
+    ".tag_check, details.values, " + // nobody runs it, or compares, on paper
     ".chapter, #museum-index details"; // the contents are one page before
   for (const one of all(unwanted)) one.remove();
   for (const one of all("[id]:not(svg [id])")) one.id = `${page}--${one.id}`;
