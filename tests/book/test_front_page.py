@@ -174,7 +174,7 @@ def test_the_finding_and_two_ways_in_are_on_the_first_screen(visit):
         at, row = found.bounding_box(), animal.bounding_box()
         assert at["y"] + at["height"] < row["y"] and row["height"] >= 32
         door.click()
-        tab.wait_for_url(f"**/{DOOR}.html", wait_until="commit")
+        tab.wait_for_url(f"**/{DOOR}.html", wait_until="load")
         assert tab.locator(".nine-lines a").count() > len(CHAPTERS)
         for width, height in SCREENS:
             tab.set_viewport_size({"width": width, "height": height})
