@@ -110,6 +110,18 @@ def test_each_of_the_nine_lines_is_quoted_by_the_step_that_it_does(book):
     assert [n for n, x in enumerate(does, start=1) if not x] == [1, 7]
 
 
+def test_the_exercise_has_its_task_its_hints_and_its_solution(book):
+    """As the same exercise has them in its chapter."""
+    here, there = (
+        soup(book / f"{x}.html")
+        for x in (PAGE, "notebooks/02_scaled_dot_product")
+    )
+    for kind in (".exercise-card", ".exercise-hint", ".exercise-solution"):
+        own = [x.get_text() for x in here.select(kind)]
+        assert own == [x.get_text() for x in there.select(kind)][: len(own)]
+        assert own and all(len(x.split()) > 5 for x in own), kind
+
+
 STATE = """() => {
     const picture = document.querySelector(".one-picture");
     const {top, bottom} = picture.getBoundingClientRect();

@@ -17,6 +17,7 @@ comes before its imports. A room of the museum is a page.
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from nbformat.v4 import new_markdown_cell
@@ -31,7 +32,6 @@ from attn.publishing.myst_to_markdown.targets import figure_name
 from attn_book.museum import on_page
 
 Cell = dict[str, Any]
-#: The exercises that a page checks itself, with their chapters and sizes.
 INDEX = root() / "book" / "page" / "data" / "index.json"
 TOUCH = "touch-"
 DOCSTRING = re.compile(r'^( *"""[^\n]+)\n(?:(?!""").)*"""$', re.M | re.S)
@@ -59,36 +59,31 @@ def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def alone(name: str, templates: Any) -> str:
     """Return an exercise of a chapter for another page, as Markdown."""
-    cell = sources.notebook(sources.split_id(name)[0])
+    chapter = sources.notebook(sources.split_id(name)[0])
     about = {
         "name": name,
         "label": f"{name}-here",  # the exercise's own is the chapter's
-        "task": task(name),
-        "points": points(cell)[name],
-        "checked_here": name in json.loads(INDEX.read_text("utf-8")),
+        "points": points(chapter)[name],
+        "checked_here": name in checked_on_pages(),
         "stub": bare(name),
-        "sources": sources,
-        "marked": marked,
     }
-    return templates.render("exercise-alone.md.jinja", about)
+    return templates.render("exercise-alone.md.jinja", TOOLS | about)
 
 
 def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
     """Yield the cells, and new ones between them."""
 
     def new(template: str, **values: Any) -> Cell:
-        text = templates.render(f"{template}.md.jinja", values)
+        text = templates.render(f"{template}.md.jinja", TOOLS | values)
         return new_markdown_cell(text)
 
-    worth = points(notebook)
-    checked_here = json.loads(INDEX.read_text("utf-8"))
+    worth, checked_here = points(notebook), checked_on_pages()
     for cell in notebook["cells"]:
         tags = cell["metadata"].setdefault("tags", [])  # on the page, classes
         figures = [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
         if name := exercise_id(cell):
-            about = {"name": name, "task": task(name), "sources": sources}
-            about |= {"points": worth.get(name, 0), "label": name}
-            yield new("exercise-card", **about)
+            about = {"points": worth.get(name, 0), "label": name}
+            yield new("exercise-card", name=name, **about)
             tags += ["exercise", *["answers"] * (name in checked_here)]
             cell["source"] = bare(name)
         if checked := checked_id(cell):
@@ -97,20 +92,20 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
         if name:
             yield new("exercise-place", checked_here=name in checked_here)
         if checked:
-            yield new(
-                "exercise-help",
-                name=checked,
-                sources=sources,
-                marked=marked,
-                solution=with_first_lines(sources.solution(checked)),
-            )
+            yield new("exercise-help", name=checked)
         for figure in figures:
             yield new("touch", name=figure)
 
 
-def with_first_lines(code: str) -> str:
-    """Return code with the first line of each docstring: the card has all."""
-    return DOCSTRING.sub(r'\1"""', code)
+@cache
+def checked_on_pages() -> dict[str, Any]:
+    """Return the exercises that pages check, with their chapters and sizes."""
+    return json.loads(INDEX.read_text("utf-8"))
+
+
+def solution(name: str) -> str:
+    """Return one with the first line of each docstring: the card has all."""
+    return DOCSTRING.sub(r'\1"""', sources.solution(name))
 
 
 def bare(name: str) -> str:
@@ -138,3 +133,12 @@ def set_as_text(docstring: str) -> str:
     text = re.sub(r"^:(?:param|raises) (.+?):", r":\1:", text, flags=re.M)
     # A text like "C." begins a list for napoleon, which moves it down.
     return re.sub(r"^(:.+:)\n +", r"\1 ", text, flags=re.M)
+
+
+#: What every template of an exercise may use.
+TOOLS = {
+    "marked": marked,
+    "solution": solution,
+    "sources": sources,
+    "task": task,
+}
