@@ -133,13 +133,13 @@ def write(app: Sphinx, error: Exception | None) -> None:
     last: Counter[str] = Counter()
     found: list[Any] = []
     for page, places in sorted(kept(app.env).items()):
+        number = index["docnames"].index(page)
         for place in places:
             for word, times in place.counts.items():
                 terms.setdefault(word, []).extend(
                     (len(found) - last[word], times)
                 )
                 last[word] = len(found)
-            number = index["docnames"].index(page)
             title = re.sub(r"\\sqrt\{(\w+)\}", r"√\1", place.title)
             length = place.counts.total()
             found.append([number, place.anchor, title, length])
