@@ -23,9 +23,15 @@ WORDS = ("tired", "wide")
 SENTENCES = [SENTENCE.replace(WORDS[0], word) for word in WORDS]
 
 
-def numbers() -> dict[str, object]:
+def exact_model() -> minilm.MiniLM:
+    """Return MiniLM in float64."""
     model = copy.copy(minilm.load())
     model.weights = {name: w.double() for name, w in model.weights.items()}
+    return model
+
+
+def numbers() -> dict[str, object]:
+    model = exact_model()
     maps = [model.run(text)[1] for text in SENTENCES]  # (layers, H, L, L)
     tokens = [model.tokens(text) for text in SENTENCES]
     return {

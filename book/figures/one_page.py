@@ -9,7 +9,6 @@ same on every machine. They are committed; the book is built without torch.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attn import attention_weights, causal
-from attn.data import minilm
+from book.figures.attention_heads import exact_model
 from book.figures.front_page import HEAD, LAYER, SENTENCE
 
 FOLDER = Path(__file__).parent / "five-minutes"
@@ -66,8 +65,7 @@ class Question:
 
 
 def question(sentence: str = SENTENCE, word: str = "it") -> Question:
-    model = copy.copy(minilm.load())
-    model.weights = {name: w.double() for name, w in model.weights.items()}
+    model = exact_model()
     states, _ = model.run(sentence)
     qkv = model.qkv(states[LAYER], LAYER)
     tokens = model.tokens(sentence)
@@ -270,7 +268,7 @@ def mask(q: Question) -> Picture:
     picture = of_shares(q.masked, says, "no later token may be read")
     for i in range(q.at + 1, len(q.tokens)):
         picture.kinds[i] = "off"
-        picture.numbers[i] = f"0{chr(160)}%"
+        picture.numbers[i] = "0\N{NO-BREAK SPACE}%"
     return picture
 
 
@@ -282,7 +280,7 @@ def heads(q: Question) -> Picture:
     return Picture(
         "Twelve columns, one a head: where each has it look, as dark cells. "
         "The second column is the head of the steps before.",
-        more=[cells, frame(LEFT + width * HEAD - 2, 8, width + 2, height + 0)],
+        more=[cells, frame(LEFT + width * HEAD - 2, 8, width + 2, height)],
     )
 
 
