@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from tests.attn.hf_zoo import randomised
+from tests.attn.hf_zoo import COMMON, randomised
 
 FAMILIES = sorted(CONFIG_MAPPING_NAMES)
 LARGEST, VOCAB, ROWS, LENGTH = 6_000_000, 64, 2, 6
@@ -75,10 +75,8 @@ OF_HYBRIDS = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "vocab_size": 64,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
+    "vocab_size": VOCAB,
+    **COMMON,
 }
 MAMBA = {
     "mamba_n_heads": 8,
