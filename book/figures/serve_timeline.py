@@ -98,6 +98,8 @@ def continuous(sigma: float, num_pages: int) -> dict[str, object]:
 def numbers() -> dict[str, object]:
     return {
         "rows": ROWS,
+        "page": PAGE,
+        "prompt": PROMPT,
         "names": NAMES,
         "sigmas": SIGMAS,
         "pages": PAGES,

@@ -40,7 +40,7 @@ def halves(weights):
 )
 def test_alibi_weights_equal_the_shown_expression(reach, heads, query, keys):
     turn(reach, heads, query, keys)
-    expected = eval(reach.locator("code").inner_text(), {"attn": attn})
+    expected = eval(reach.locator("code").text_content(), {"attn": attn})
     weights = shown(reach)
     assert weights.shape == (heads, LENGTH)
     torch.testing.assert_close(
@@ -55,7 +55,7 @@ def test_alibi_weights_equal_the_shown_expression(reach, heads, query, keys):
 def test_the_announcement_names_the_steepest_and_the_flattest_head(reach):
     turn(reach, 6, 63)
     slopes = attn.alibi_slopes(6)
-    want = eval(reach.locator("code").inner_text(), {"attn": attn})
+    want = eval(reach.locator("code").text_content(), {"attn": attn})
     near = halves(want)
     steep, flat = int(slopes.argmax()), int(slopes.argmin())
     numbers = numbers_of(reach.heard().partition("nearest keys have. ")[0])

@@ -70,7 +70,7 @@ def test_one_painted_pair_makes_an_empty_block_partial(tiles):
     after = numbers_of(tiles.heard())
     assert after[1] == before[1] + 1
     assert after[2] == before[2] - 1
-    assert tiles.locator("code").inner_text() == "painted by hand"
+    assert tiles.locator("code").text_content() == "painted by hand"
     board.press(" ")
     assert numbers_of(tiles.heard()) == before
 

@@ -1,5 +1,7 @@
 """Figures that one can touch share a frame that hands and ears can use."""
 
+import re
+
 import pytest
 
 from attn.publishing import touch
@@ -108,6 +110,15 @@ def test_the_read_out_is_in_sight_of_the_controls(framed):
     assert beside or under or front
 
 
+#: Pixels on a phone, of those with two tall pictures or a list of words.
+TALLER = {
+    "attention_heads": 1150,
+    "hf_forward": 760,
+    "linear_state": 730,
+    "logit_lens": 770,
+    "serve_timeline": 745,
+}
+
 # Put all controls at one end, then at the other; where is the figure's end?
 SWEEP = """place => [0, 1, 0.5].map(part => {
     for (const e of place.querySelectorAll("input, select")) {
@@ -131,6 +142,24 @@ def test_what_the_read_out_says_moves_nothing(framed, width):
 
 #: Their stored figure opens the chapter; they are where the text explains it.
 APART = ("block_tiles", "hf_forward")
+
+
+@pytest.mark.browser
+def test_a_figure_can_be_played_and_stepped_through(framed):
+    name, place, seen = framed
+    widen(seen.tab, 1280)
+    play = place.get_by_role("button", name=re.compile("^(Play|Pause)$"))
+    assert play.count() == 1
+    steps = place.get_by_role("button", name="Next", exact=True).count()
+    assert steps == (name != "attention_heads")  # its tokens are buttons
+
+
+@pytest.mark.browser
+def test_on_a_phone_a_figure_is_as_tall_as_the_screen(framed):
+    name, place, seen = framed
+    widen(seen.tab, 390)
+    limit = TALLER.get(name, 700)
+    assert place.bounding_box()["height"] <= limit
 
 
 @pytest.mark.browser

@@ -84,6 +84,14 @@ def test_an_indexer_reads_more_answers_than_a_mean_with_16_keys(choice):
     assert means < blocks
 
 
+def test_a_key_that_is_pressed_is_asked_for(choice):
+    place, _ = scores_of_answers()
+    for key in (5, 30, 60):
+        choice.locator(".choice > rect:not(.frame)").nth(key).click()
+        asked = int(numbers_of(choice.heard())[0]) - 1
+        assert key in (place[asked], PAIRS + asked)
+
+
 def test_the_budget_moves_by_arrow_keys(choice):
     choice.evaluate(STATE, [2, 20, 2])
     before = choice.heard()

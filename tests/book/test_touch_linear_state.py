@@ -21,20 +21,22 @@ STEPS = f"""(place, [text, rule, tokens]) => {{
     {PUT}
     put("text", text);
     put("rule", rule);
+    put("beside it", rule);
     const texts = (what) => [...place.querySelectorAll(what)].map(
         e => e.textContent);
     return Array.from({{length: tokens}}, (_, n) => {{
         put("token", n + 1);
-        const [table, reads] = place.querySelectorAll(".state");
-        return {{
-            code: place.querySelector("code").textContent,
-            cells: [...table.querySelectorAll(".cell + text")].map(
+        const look = board => [
+            [...board.querySelectorAll(".cell + text")].map(
                 e => e.textContent),
-            reads: [...reads.querySelectorAll("g")].filter(
+            [...board.querySelectorAll("g")].filter(
                 e => e.getAttribute("visibility") === "visible").map(e => [
                     e.querySelector("text").textContent,
-                    [...e.querySelectorAll("rect + text")].map(
-                        x => x.textContent)]),
+                    [...e.querySelectorAll(":not(.hold) + text")].slice(
+                        -4).map(x => x.textContent)])];
+        return {{
+            code: place.querySelector("code").textContent,
+            both: [...place.querySelectorAll(".state")].map(look),
             heard: place.querySelector("[aria-live]").innerText,
         }};
     }});
@@ -58,10 +60,12 @@ def test_the_state_and_what_is_read_equal_the_shown_expression(state):
             steps = state.evaluate(STEPS, [text, rule, L])
             for n, seen in enumerate(steps, 1):
                 _, expected = eval(seen["code"], names)
-                close(seen["cells"], expected[0].flatten())
+                (cells, reads), beside = seen["both"]
+                assert beside == [cells, reads]
+                close(cells, expected[0].flatten())
                 said = list(dict.fromkeys(k for k, _ in tokens(text)[:n]))
-                assert [word for word, _ in seen["reads"]] == said
-                for word, shown in seen["reads"]:
+                assert [word for word, _ in reads] == said
+                for word, shown in reads:
                     read = torch.tensor(KEYS[word]) @ expected[0]
                     close(shown, read)
 
@@ -71,11 +75,25 @@ def test_the_words_name_the_keys_that_read_something_else(state):
     """With unit keys at right angles, replacing is right; adding is not."""
     text = "a key that comes again"
     *_, replaced = state.evaluate(STEPS, [text, "replace, beta 1", 6])
-    assert "Every key reads what was stored last" in replaced["heard"]
+    assert "all keys read what was stored last" in replaced["heard"]
     *_, added = state.evaluate(STEPS, [text, "add", 6])
-    assert "Not as stored: sky and grass" in added["heard"]
+    assert "not as stored: sky and grass" in added["heard"]
     *_, full = state.evaluate(
         STEPS, ["more keys than rows", "replace, beta 1", 5]
     )
-    assert "Not as stored" in full["heard"]
+    assert "not as stored" in full["heard"]
     assert len(COLOURS) == 4
+
+
+@pytest.mark.browser
+def test_two_rules_are_side_by_side_and_a_key_leads_to_its_tokens(state):
+    state.put(text="a key that comes again", token=1, rule="add")
+    state.put(beside_it="replace, beta 1")
+    key = state.locator(".state").first.locator("g:visible").first
+    for token in (4, 6, 1):  # sky is written thrice
+        key.click()
+        assert f"Token {token}," in state.heard()
+    state.put(token=4)
+    said = state.heard()
+    assert "By “add”" in said and "not as stored: sky." in said
+    assert "By “replace, beta 1”" in said and said.endswith("stored last.")

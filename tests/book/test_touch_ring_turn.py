@@ -84,8 +84,20 @@ def test_arrow_keys_turn_the_ring(ring):
     ring.press_to("step", 1)
     ring.press_to("step", 3)
     assert "rank 0 has the keys of rank 2" in ring.heard()
-    code = ring.locator("code").inner_text()
+    code = ring.locator("code").text_content()
     assert eval(code, {"attn": attn}).tolist() == [0, 7]
+
+
+@pytest.mark.browser
+def test_a_press_on_a_rank_tells_of_it(ring):
+    ring.evaluate(STATE, [4, True, True])
+    ring.put(step=2)
+    ring.locator(".rank").nth(2).click(force=True)
+    assert "rank 2 has the keys of rank 1 and sends them to rank 3" in (
+        ring.heard()
+    )
+    ring.locator("[data-work]").nth(3).click(force=True)  # rank 0, step 4
+    assert ring.heard().startswith("Step 4 of 4: rank 0 has")
 
 
 def test_the_bytes_are_those_of_a_layer_of_llama():

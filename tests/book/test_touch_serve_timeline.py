@@ -3,9 +3,10 @@
 import pytest
 
 import attn
-from attn.serving import simulate_static
+from attn.serving import Scheduler, simulate, simulate_static
 from book.figures.serve_timeline import (
     NAMES,
+    PAGE,
     PAGES,
     ROWS,
     SIGMAS,
@@ -89,6 +90,42 @@ def test_bars_are_what_the_scheduler_runs_in_each_step(
     assert computed == sum(
         sum(x.num_scheduled_tokens.values()) for x in trace.steps
     )
+
+
+@pytest.mark.browser
+def test_the_pages_that_are_taken_are_the_scheduler_s(timeline):
+    memory, taken = PAGES[1], []
+    pages = attn.PageAllocator(memory, PAGE)
+
+    def step_time(_counts):
+        taken.append(memory - len(pages.free_pages))
+        return 1.0
+
+    scheduler = Scheduler(pages, max_num_seqs=ROWS, max_num_batched_tokens=64)
+    simulate(requests(SIGMAS[4]), step_time, scheduler)
+    assert max(taken) == memory
+    shown = timeline.evaluate(
+        f"""(place, steps) => {{
+            {PUT}
+            put("raggedness", 4);
+            put("pages", 1);
+            return steps.map((_, n) => {{
+                put("step", n + 1);
+                return [...place.querySelectorAll("[data-page]")].filter(
+                    e => e.dataset.page).length;
+            }});
+        }}""",
+        taken,
+    )
+    assert shown == taken
+
+
+@pytest.mark.browser
+def test_a_press_in_the_picture_goes_to_its_step(timeline):
+    timeline.put(raggedness=4, pages=0, step=1)
+    timeline.drag(timeline.locator(".timeline").first, (0.3, 0.5))
+    at = int(timeline.get_by_label("step", exact=True).input_value())
+    assert at == pytest.approx((0.3 * 360 - 22) / 326 * 65, abs=1.5)
 
 
 @pytest.mark.browser

@@ -39,7 +39,7 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
         bandwidth, query = choose.randrange(21), choose.randint(0, 96)
         lookup.put(bandwidth=bandwidth, query_at=query)
         names = {"attn": attn, "torch": torch, "clock": clock}
-        first, last = lookup.locator("code").inner_text().split("\n")
+        first, last = lookup.locator("code").text_content().split("\n")
         exec(first, names | {"hours": hours}, names)
         names |= {x: names[x].double() for x in "qk"}
         guess = eval(last, names | {"degrees": degrees}).item()

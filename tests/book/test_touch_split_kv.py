@@ -48,7 +48,7 @@ def test_programs_waves_bytes_and_time_equal_their_formulas(
     programs, room = splits * 2**heads, PROCESSORS * 2**held
     waves = math.ceil(programs / room)
     last = programs - (waves - 1) * room
-    cache = eval(split.locator("code").inner_text(), {"attn": attn})
+    cache = eval(split.locator("code").text_content(), {"attn": attn})
     parts = 2 * splits * HEADS * (HEAD_DIM + 1) * 4
     busy, more = 100 * programs / (waves * room), 100 * parts / cache
     announced = numbers_of(split.heard())
@@ -116,7 +116,7 @@ def test_waves_drain_one_after_the_other_and_then_the_parts_are_merged(split):
 @pytest.mark.browser
 def test_a_step_runs_until_paused_and_not_where_motion_is_unwelcome(split):
     split.press_to("splits", 3)
-    assert split.get_by_role("button", name="Run").is_visible()
+    assert split.get_by_role("button", name="Play").is_visible()
     split.page.emulate_media(reduced_motion="no-preference")
     split.press_to("splits", 2)
     pause = split.get_by_role("button", name="Pause")

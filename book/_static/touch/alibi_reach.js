@@ -57,7 +57,7 @@ Play.figure("alibi_reach", ({ length, slopes }, { expression, live }) => {
 
   const controls = {
     heads: Play.slider("heads", 1, most, 8, show),
-    query: Play.slider("query at", 0, length - 1, length - 1, show),
+    query: Play.steps("query at", length - 1, length - 1, show, String, { least: 0, pace: 150 }),
     sees: Play.choice("keys", [["before", "up to the query"], ["both", "on both sides"]],
       show),
   };

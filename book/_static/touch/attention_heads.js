@@ -103,6 +103,8 @@ Play.figure("attention_heads", function build(data, parts) {
   if (short) known.forEach((button) => button.prepend(map(button.number)));
   const text = group("Last word", "text", sentences.map(({ word }) =>
     button({ class: "touch-button" }, word)), () => paint(fill()));
+  const next = () => query.choose((state.query + 1) % size);
+  const play = Play.player(() => (next(), state.query + 1 < size), 1200);
 
   const draw = () => {
     const shares = each((j) => weight(state.query, j), width);
@@ -134,7 +136,7 @@ Play.figure("attention_heads", function build(data, parts) {
   const row = (name, ...inside) => html("div", { class: name }, ...inside);
   const named = row("touch-row touch-jobs", html("span", {}, short ? "Four heads, which are ways to look:" : "Heads with a job:"), known);
   const hint = html("span", { class: "touch-hint" }, short ? "Press one, then tap a word." : "Point at a token, or tap it.");
-  const choice = data.own || numbers ? "" : row("touch-row", "… because it was too", text, hint);
+  const choice = data.own || numbers ? "" : row("touch-row", "… because it was too", text, short ? "" : play, hint);
   const scrolls = numbers && { tabindex: 0, role: "group", "aria-label": "Large map" };
   const pair = row(`touch-pair${numbers ? " free" : ""}`,
     row("", html("p", {}, `${layers} layers down, ${heads} heads across`),

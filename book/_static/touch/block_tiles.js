@@ -60,7 +60,7 @@ Play.figure("block_tiles", ({ length, masks }, { expression, live }) => {
   };
   const controls = {
     mask: Play.choice("mask", Object.keys(masks), load),
-    size: Play.slider("block size", 1, 12, 4, draw),
+    size: Play.steps("block size", 12, 4, draw),
   };
   const cells = each(length, (i) => each(length, (j) => svg("rect", {
     x: 1 + j * CELL, y: 1 + i * CELL, width: CELL - 2, height: CELL - 2,

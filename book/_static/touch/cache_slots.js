@@ -88,18 +88,12 @@ Play.figure("cache_slots", (numbers, { expression, live }) => {
       + `Memory for the next step: ${memory}, ${kilo}.`);
   };
 
-  const go = () => controls.token.set(controls.token.value() % most + 1);
-  const play = Play.player(go, () => {
-    const more = controls.token.value() < most;
-    if (more) go();
-    return more;
-  }, 1700, live.quiet);
   const controls = {
-    token: Play.steps("tokens read", most, 5, show),
-    cache: Play.choice("cache", [["dynamic", "dynamic"], ["static", "static"],
-      ["sliding", "sliding window"]], show),
+    token: Play.steps("tokens read", most, 5, show, String, { pace: 1700 }),
     window: Play.slider("window", 1, 8, 4, show),
     sinks: Play.slider("sinks", 0, 4, 1, show),
+    cache: Play.choice("cache", [["dynamic", "dynamic"], ["static", "static"],
+      ["sliding", "sliding window"]], show),
   };
   const rect = (x, y, width, height) => svg("rect", { x, y, width, height, rx: 3 });
   const named = (name, x, y, words, anchor) => set(text(x, y, words, anchor), { class: name });
@@ -122,21 +116,22 @@ Play.figure("cache_slots", (numbers, { expression, live }) => {
   const meters = { plain: meter("plain", 40, "without a cache"),
     cached: meter("cached", 124, "with it"), memory: meter("memory", 208, "cache in memory") };
   const view = `0 0 360 ${at(most + 1)}`;
+  const choose = ([, y]) => controls.token.set(Math.floor((y - TOP) / ROW) + 1);
   show();
   return [
-    html("p", {}, "Press Play. SmolLM2 reads a token, whose key and value slide into a slot; the "
-      + "thicker a line from its query to a key, the larger the weight (the mean of all heads). "
-      + "Then choose the sliding window, and take its sink away."),
-    html("div", { class: "touch-controls" }, play, Object.values(controls)),
+    html("p", {}, "Press Play, or a token: SmolLM2 reads up to it. Keys and values slide into "
+      + "slots; the thicker a line from the query to a key, the larger the weight (the mean of "
+      + "all heads). Then choose the sliding window, and take its sink away."),
+    html("div", { class: "touch-controls pairs" }, Object.values(controls)),
     html("div", { class: "touch-panels" },
-      Play.board("slots", view, "The text on the left, the cache's slots on the right: lines "
+      Play.tap(Play.board("slots", view, "The text on the left, the cache's slots on the right: lines "
         + "from the newest token to its keys are as thick as their weights.",
       named("title", 4, 14, "the text"), named("title", SLOT + 2, 14, "the cache"),
       named("number", SLOT + CHIP + 16, 14, "place", "middle"), named("number", RIGHT, 14,
-        "weight", "end"), links, frames, svg("g", { class: "text" }, words), frame, ghost, boxes),
-      Play.board("slots", view, "A triangle of the rows that are computed without a cache, "
+        "weight", "end"), links, frames, svg("g", { class: "text" }, words), frame, ghost, boxes), choose),
+      Play.tap(Play.board("slots", view, "A triangle of the rows that are computed without a cache, "
         + "a row for each step, and on its edge the one that is computed with it.",
-      named("title", 4, 14, "rows computed, step by step"), rows, Object.values(meters))),
+      named("title", 4, 14, "rows computed, step by step"), rows, Object.values(meters)), choose)),
     live, expression,
   ];
 }, { title: "A cache at work", reserve: [336, 60] });

@@ -112,11 +112,6 @@ Play.figure("hf_forward", ({ padding, choices, said, runs }, { expression, live 
             : "Every real token reads what it may, and no more."));
   };
 
-  const ends = () => step.value() === asked + LAYERS;
-  const play = Play.player(() => { if (ends()) step.set(1); }, () => {
-    step.set(step.value() + 1);
-    return !ends();
-  }, 1400);
   const controls = Object.fromEntries(Object.entries({ name: "attention", model: "model",
     padding: "padding", pass: "pass" }).map(([key, label]) =>
     [key, Play.choice(label, choices[key], start)]));
@@ -133,7 +128,7 @@ Play.figure("hf_forward", ({ padding, choices, said, runs }, { expression, live 
   return [
     html("p", {}, "One forward pass of four layers, as it was recorded. Step through its calls. "
       + "Then take the mask function away: what is red must not be read."),
-    html("div", { class: "touch-controls" }, Object.values(controls), step, play),
+    html("div", { class: "touch-controls pairs" }, step, Object.values(controls)),
     html("div", { class: "touch-panels forward" }, pass, html("div", {}, call, state)),
     live, expression,
   ];

@@ -54,7 +54,7 @@ Play.figure("key_choice", ({ block, place, own, learned }, { expression, live })
       `block_choice(q, k, ${block}, ${budget / block})`, `best_blocks(learned, ${budget})`][way]);
   };
   const controls = {
-    question: Play.slider("question", 1, count, 20, show),
+    question: Play.steps("question", count, 20, show),
     budget: Play.slider("keys read", 1, length / block, 2, show, (n) => `${n * block}`),
   };
   const buttons = ways.map(([unit, judge]) => html("button", { type: "button",
@@ -63,16 +63,21 @@ Play.figure("key_choice", ({ block, place, own, learned }, { expression, live })
   choices.classList.add("choices");
   const cells = list(length, (j) => svg("rect", { rx: 3, width: CELL - 3, height: HIGH - 3,
     x: LEFT + j % block * CELL, y: Math.floor(j / block) * HIGH }));
+  // A key is pressed: the question that it answers, or the question that it is.
+  const choose = ([x, y]) => {
+    const at = block * Math.floor(y / HIGH) + Math.floor((x - LEFT) / CELL);
+    controls.question.set(1 + (at < count ? place.indexOf(at) : at - count));
+  };
   const answer = svg("rect", { class: "frame", rx: 3, width: CELL - 3, height: HIGH - 3 });
   const rows = list(length / block, (n) => text(LEFT - 6, n * HIGH + 13, n * block, "end"));
-  const board = Play.board("choice", `-4 -4 ${LEFT + block * CELL + 8} ${length / block * HIGH + 8}`,
+  const board = Play.tap(Play.board("choice", `-4 -4 ${LEFT + block * CELL + 8} ${length / block * HIGH + 8}`,
     "The keys of the text, a block in each row. Those that are read are filled.",
-    rows, cells, answer);
+    rows, cells, answer), choose);
   show();
   return [
     html("p", {}, "A row is a block of eight keys. Blue keys are read, the darker the more of the "
-      + "question’s attention they have; the frame is its answer. Below each way to choose is how "
-      + "many of all questions read theirs."),
+      + "question’s attention they have; the frame is its answer. Press a key to ask for it. Below "
+      + "each way to choose is how many of all questions read their answers."),
     html("div", { class: "touch-controls" }, choices, controls.budget, controls.question),
     board, live, expression,
   ];

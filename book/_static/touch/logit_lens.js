@@ -72,14 +72,9 @@ Play.figure("logit_lens", ({ vocabulary, names, lenses }, { expression, live }) 
         : block < leads ? `; from block ${leads} on it is first.` : ", and stays first."));
   };
 
-  const ends = () => blocks.value() === last;
-  const play = Play.player(() => { if (ends()) blocks.set(0); }, () => {
-    blocks.set(blocks.value() + 1);
-    return !ends();
-  }, 350, (on) => set(live, { "aria-busy": `${on}` }));  // not read aloud until the end
   const asked = Play.choice("question", lenses.map(({ question }, i) => [i, question]),
     (now) => sentence.choose(lenses[now].chosen));
-  const blocks = Play.slider("blocks so far", 0, last, 26, show);
+  const blocks = Play.steps("blocks so far", last, 26, show, String, { least: 0, pace: 350 });
   const tokens = lenses[0].words.map(() =>
     html("button", { type: "button" }, html("span"), html("small")));
   const sentence = Play.group("word of the answer", tokens, 0, (now) => {
@@ -121,7 +116,7 @@ Play.figure("logit_lens", ({ vocabulary, names, lenses }, { expression, live }) 
   return [
     html("p", {}, "What would SmolLM2 write, if it stopped here? Raise the level from block to "
       + "block. Under each guess is the word that it will write in the end; choose one."),
-    html("div", { class: "touch-controls wide" }, asked, blocks, play),
+    html("div", { class: "touch-controls wide" }, blocks, asked),
     html("div", { class: "lens" }, sentence, html("div", { class: "touch-panels" }, tower,
       html("div", { class: "race" }, "likeliest words, and their probabilities", race))),
     live, expression,

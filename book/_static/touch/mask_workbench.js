@@ -3,12 +3,11 @@ Play.figure("mask_workbench", ({ size, masks, scores, words },
   { expression, live }) => {
   const { html, svg, text } = Play;
   const CELL = 26, LEFT = 58, TOP = 20;
-  let chosen = 5;
 
   const draw = () => {
-    const { offset, ...state } = Object.fromEntries(Object.entries(controls)
+    const { offset, query, ...state } = Object.fromEntries(Object.entries(controls)
       .map(([name, control]) => [name, control.value()]));
-    const allowed = [];
+    const allowed = [], chosen = query - 1;
     const has = (name, i, j) => masks[name][i + offset][j] === "1";
     for (let i = 0; i < size; i++) {
       allowed.push([]);
@@ -84,12 +83,10 @@ Play.figure("mask_workbench", ({ size, masks, scores, words },
     documents: Play.toggle("documents", false, draw),
     padding: Play.toggle("padding", false, draw),
     offset: Play.slider("q_offset", 0, 6, 0, draw),
+    query: Play.steps("query", size, 6, draw, (n) => `${n} of ${size}`),
   };
 
-  const choose = (row) => {
-    chosen = Math.min(Math.max(row, 0), size - 1);
-    draw();
-  };
+  const choose = (row) => controls.query.set(row + 1);
   const labels = words.map((_, i) => text(LEFT - 8, TOP + i * CELL + 17, "", "end"));
   const cells = words.map((_, i) => words.map((_, j) => svg("rect", {
     x: LEFT + j * CELL, y: TOP + i * CELL, width: CELL - 2, height: CELL - 2, rx: 3 })));
@@ -97,23 +94,17 @@ Play.figure("mask_workbench", ({ size, masks, scores, words },
     onpointerenter: () => choose(i), onclick: () => choose(i) }, labels[i], row));
   const frame = svg("rect", { class: "frame", x: LEFT - 1, width: size * CELL,
     height: CELL, rx: 4 });
-  const onkeydown = (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    choose(chosen + step);
-  };
   const numbers = words.map((_, j) => text(LEFT + (j + 0.5) * CELL, 12, `${j}`, "middle"));
   const board = Play.board("", `0 0 ${LEFT + size * CELL + 2} ${TOP + size * CELL + 2}`,
-    "Queries down, keys across. Arrow up and down choose a query.", numbers, rows, frame);
-  Play.set(board, { role: "application", tabindex: 0, onkeydown });
+    "Queries down, keys across, and the weight of each pair.", numbers, rows, frame);
   draw();
-  const { causal, documents, padding, ...sliders } = controls;
+  const { causal, documents, padding, query, ...sliders } = controls;
   return [
     html("p", {}, "Combine masks: the weights of a row share what is left. Point at a row "
       + "to read it."),
-    html("div", { class: "touch-controls" },
-      html("div", { class: "touch-row" }, causal, documents, padding), Object.values(sliders)),
+    html("div", { class: "touch-controls pairs" },
+      query, html("div", { class: "touch-row" }, causal, documents, padding),
+      Object.values(sliders)),
     board, expression, live,
   ];
-}, { title: "Masks: a workbench", reserve: [192, 136], beside: true });
+}, { title: "Masks: a workbench", reserve: [192, 136], instead: true, beside: true });

@@ -94,7 +94,7 @@ Play.figure("online_softmax", ({ scores, values, orders, whole },
   const walk = Play.steps("key", SIZE, before, (now) => {
     show(now === before + 1);
     before = now;
-  }, (n) => `${n} of ${SIZE}`);
+  }, (n) => `${n} of ${SIZE}`, { pace: 1800 });
   const order = Play.choice("order", Object.keys(orders), () => show(false));
 
   const rect = (name) => svg("rect", { class: name, width: WIDE - 8, x: 4 });
@@ -116,7 +116,7 @@ Play.figure("online_softmax", ({ scores, values, orders, whole },
   const state = html("dl", { class: "touch-state" });
   show(false);
   return [
-    html("p", {}, "Scores arrive from left to right. Press Next or Back, or drag across the keys."),
+    html("p", {}, "Scores arrive from left to right. Press Play, step, or drag across the keys."),
     html("div", { class: "touch-controls" }, walk, order),
     html("div", { class: "touch-panels" },
       Play.drag(Play.board("online sideways", "0 0 348 266", "Above, scores and the largest so "
@@ -132,7 +132,7 @@ Play.figure("online_softmax", ({ scores, values, orders, whole },
       Play.board("online", "-174 -134 348 266", "The values of the keys in the plane, "
         + "as large as their terms, and their weighted mean.",
       axis("M-168 0H168M0-115V115"), dots, trail, mean,
-      text(-164, -122, "values v, of area e^(s − m), and their mean"))),
-    state, expression, live,
+      text(-164, -122, "values v, of area e^(s − m), and their mean")), state),
+    expression, live,
   ];
 }, { title: "Online softmax: key by key", reserve: [264, 80], instead: true });

@@ -9,6 +9,7 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
     const W = controls.ranks.value(), causal = controls.causal.value();
     if (W !== ranks) {
       ranks = W;
+      own = Math.min(own, W - 1);
       turn.most(W);
       return turn.set(Math.min(turn.value(), W));
     }
@@ -29,7 +30,8 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
       return svg("rect", { class: kind, x: LEFT + b * cell, y: TOP + a * cell,
         width: cell - 0.8, height: cell - 0.8, style: `--shade: ${share}`, "data-rank": owner[a],
         "data-key": owner[b] });
-    }), ...range(2 * W).map((i) => text(LEFT + SIDE + 4, TOP + i * cell + cell / 2 + 4, owner[i])));
+    }), ...range(2 * W).map((i) => set(text(LEFT + SIDE + 4, TOP + i * cell + cell / 2 + 4,
+      owner[i]), { class: owner[i] === own ? "own" : "" })));
 
     const place = (rank, far = RADIUS) => {
       const angle = (2 * Math.PI * rank) / W - Math.PI / 2;
@@ -43,7 +45,7 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
         last ? "" : svg("path", { class: "arrow", d: `M${fx} ${fy}A${RADIUS} ${RADIUS} 0 0 1 ${tx} ${ty}` }),
         last ? "" : svg("path", { class: "head", d: "M-7 -4.5L3 0L-7 4.5z",
           transform: `translate(${tx} ${ty}) rotate(${(360 * (rank + 0.68)) / W})` }),
-        svg("circle", { class: "rank", cx: x, cy: y, r: 14 }),
+        svg("circle", { class: rank === own ? "rank own" : "rank", cx: x, cy: y, r: 14 }),
         text(x, y + 4, rank, "middle"),
         svg("rect", { class: "block", x: bx - 9, y: by - 8, width: 18, height: 16, rx: 3,
           "data-block": block(rank, step) }),
@@ -62,21 +64,34 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
           width: (wide - 3) * all[rank][at], "data-work": all[rank][at] }),
         text(x + wide / 2 - 1.5, y + tall / 2 + 2.5, block(rank, at), "middle"),
       ];
-    })), ...range(W).map((rank) => text(20, TOP + rank * tall + tall / 2 + 2.5, rank, "end")));
+    })), ...range(W).map((rank) => set(text(20, TOP + rank * tall + tall / 2 + 2.5, rank, "end"),
+      { class: rank === own ? "own" : "" })));
 
     const total = all.flat().reduce((x, y) => x + y, 0);
     const busy = total / (W * slowest.reduce((x, y) => x + y, 0));
     const idle = range(W).filter((rank) => !all[rank][step]);
     const mib = Math.round(sent[W] / 2 ** 20), each = Math.round(sent[W] / (W - 1) / 2 ** 20);
     expression.show(`attn.distributed.shard_positions(${2 * W}, 0, ${W}, layout="${layout}")`);
-    live.say(`Step ${step + 1} of ${W}: rank 0 has the keys of rank ${block(0, step)}`
-      + (last ? ", and nothing is sent. " : ` and sends them to rank 1, ${each} MiB. `)
+    live.say(`Step ${step + 1} of ${W}: rank ${own} has the keys of rank ${block(own, step)}`
+      + (last ? ", and nothing is sent. " : ` and sends them to rank ${(own + 1) % W}, ${each} MiB. `)
       + (idle.length ? `Without work: ${list(idle)}. ` : "All ranks have work. ")
       + `Over all steps a rank sends ${mib} MiB, and the ranks work `
       + `${Math.round(100 * busy)} % of the time.`);
   };
 
-  let ranks = 4;
+  let ranks = 4, own = 0;
+  const choose = (rank) => {
+    own = Math.min(Math.max(rank, 0), ranks - 1);
+    draw();
+  };
+  const rankAt = ([x, y]) => choose(Math.round((Math.atan2(y - HIGH, x - MIDDLE) / Math.PI + 0.5)
+    / 2 * ranks + ranks) % ranks);
+  const pieceAt = ([, y]) => choose(owners[controls.zigzag.value() ? "zigzag" : "contiguous"][
+    ranks][Math.floor((y - TOP) / SIDE * 2 * ranks)] ?? own);
+  const workAt = ([x, y]) => {
+    choose(Math.floor((y - TOP) / 130 * ranks));
+    turn.set(Math.floor((x - 26) / 168 * ranks) + 1);
+  };
   const turn = Play.steps("step", 4, 2, draw, (n) => `${n} of ${ranks}`);
   const controls = {
     causal: Play.toggle("causal", true, draw),
@@ -84,18 +99,19 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
     ranks: Play.slider("ranks", 2, 6, 4, draw),
   };
   const map = svg("g"), ring = svg("g"), plan = svg("g");
-  const panel = (title, about, ...parts) => Play.board("ring", "0 0 206 196", about,
-    svg("text", { x: 4, y: 13, class: "title" }, title), ...parts);
+  const panel = (chosen, title, about, ...parts) => Play.tap(Play.board("ring", "0 0 206 196",
+    about, svg("text", { x: 4, y: 13, class: "title" }, title), ...parts), chosen);
   draw();
   return [
-    html("div", { class: "touch-controls" }, turn, Object.values(controls)),
+    html("div", { class: "touch-controls" }, turn,
+      html("div", { class: "touch-row" }, controls.causal, controls.zigzag), controls.ranks),
     html("div", { class: "touch-panels three" },
-      panel("who has which keys", "The ring: ranks, the block that each has, and where it goes.", ring),
-      panel("the scores", "Pieces of the scores: done, in work, to come, or masked.", map,
+      panel(rankAt, "who has which keys", "The ring: ranks, the block that each has, and where it goes.", ring),
+      panel(pieceAt, "the scores", "Pieces of the scores: done, in work, to come, or masked.", map,
         text(LEFT + SIDE / 2, 33, "keys", "middle"), text(LEFT + SIDE + 4, 33, "rank"),
         svg("text", { transform: `translate(11 ${TOP + SIDE / 2}) rotate(-90)`,
           "text-anchor": "middle" }, "queries")),
-      panel("work, and whose keys", "Work of each rank in each step, as a share of a full tile.", plan,
+      panel(workAt, "work, and whose keys", "Work of each rank in each step, as a share of a full tile.", plan,
         text(2, 33, "rank"), text(110, 192, "steps", "middle"))),
     html("p", { class: "touch-legend" }, [["doing", "in work"], ["did", "done"],
       ["did half", "half of it masked"], ["next", "to come"], ["", "blank: masked"]].map(

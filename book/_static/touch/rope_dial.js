@@ -109,7 +109,7 @@ Play.figure("rope_dial", ({ trained, most, laws, vectors }, { expression, live }
       + `all hands turn, no angle between two changes. The distance is ${m - n}.`, true);
   });
   const controls = {
-    m: Play.slider("query at m", 0, most, 20, moved("m")),
+    m: Play.steps("query at m", most, 20, moved("m"), String, { least: 0, pace: 250 }),
     n: Play.slider("key at n", 0, most, 12, moved("n")),
     law: Play.choice("law", Object.keys(laws), () => show(null, true)),
     content: Play.choice("query and key", Object.keys(vectors), () => show()),
@@ -147,4 +147,4 @@ Play.figure("rope_dial", ({ trained, most, laws, vectors }, { expression, live }
       ([x]) => apart(Math.round(Math.min(Math.max((x - X) / WIDE, 0), 1) * most)))),
     expression, live,
   ];
-}, { title: "RoPE: eight clocks", reserve: [160, 240] });
+}, { title: "RoPE: eight clocks", reserve: [160, 240], instead: true });

@@ -47,8 +47,8 @@ Play.figure("soft_lookup", ({ hours, degrees, step, curves },
   const controls = {
     width: Play.slider("bandwidth", 0, curves.length - 1,
       curves.findIndex(({ h }) => h >= 0.4), show, (i) => `${curves[i].h}`),
-    hour: Play.slider("query at", 0, 24 / step, 12 / step, show,
-      (i) => time(i * step)),
+    hour: Play.steps("query at", 24 / step, 12 / step, show, (i) => time(i * step),
+      { least: 0, pace: 200 }),
   };
   const path = svg("path", { class: "curve" }), line = svg("path", { class: "axis" });
   const dot = svg("circle", { class: "dot", r: 5 }), hand = svg("path", { class: "q" });
@@ -58,7 +58,8 @@ Play.figure("soft_lookup", ({ hours, degrees, step, curves },
   const query = (hour) => controls.hour.set(Math.round(hour / step));
   show();
   return [
-    html("p", {}, "Drag the query along the curve, or round the clock; then change the bandwidth."),
+    html("p", {}, "To look back, in miniature: sixteen readings of a day answer for any hour, the "
+      + "nearer the more. Drag the query along the curve or round the clock; change the bandwidth."),
     html("div", { class: "touch-controls" }, Object.values(controls)),
     html("div", { class: "touch-panels" },
       Play.drag(Play.board("lookup sideways", "0 0 348 232", "Readings of a day, each as large "
@@ -76,4 +77,4 @@ Play.figure("soft_lookup", ({ hours, degrees, step, curves },
         (12 / Math.PI * Math.atan2(x - MIDDLE[0], MIDDLE[1] - y) + 24) % 24))),
     expression, live,
   ];
-}, { title: "Soft look-up: a day of temperatures", reserve: [176, 104], instead: true });
+}, { title: "Soft look-up: a day of temperatures", reserve: [176, 104] });

@@ -94,7 +94,7 @@ Play.figure("split_kv", (numbers, { expression, live }) => {
   // A run goes on until it is over, stopped, or followed by another.
   let latest = 0, runs = false;
   const go = (share) => { runs = true; moment.set(Math.round(share * FINEST)); runs = false; };
-  const stop = () => { latest += 1; play.textContent = "Run"; };
+  const stop = () => { latest += 1; play.textContent = "Play"; };
   const start = (from = moment.value() % FINEST / FINEST) => {
     const own = ++latest, begun = performance.now();
     const long = 1200 * Math.min(now.total / now.least, 6);
@@ -107,11 +107,11 @@ Play.figure("split_kv", (numbers, { expression, live }) => {
     play.textContent = "Pause";
     frame();
   };
-  const play = Play.button("Run", () => (play.textContent === "Run" ? start() : stop()));
+  const play = Play.button("Play", () => (play.textContent === "Play" ? start() : stop()));
   const moment = Play.slider("time", 0, FINEST, 0, () => { if (!runs) stop(); paint(); },
     (i) => micro(i / FINEST * now.total));
   const controls = {
-    splits: Play.slider("splits", 1, most, 17, show),
+    splits: Play.steps("splits", most, 17, show, String, { pace: 0 }),
     heads: Play.slider("key heads", 0, heads.length - 1, 3, show, (i) => heads[i]),
     length: Play.slider("keys", 0, lengths.length - 1, 2, show, (i) => lengths[i]),
     held: Play.slider("programs a processor", 0, 2, 0, show, (i) => `${2 ** i}`),

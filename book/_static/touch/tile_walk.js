@@ -11,7 +11,7 @@ Play.figure("tile_walk", ({ shades, causal }, { expression, live }) => {
     const masked = controls.causal.value(), blocks = range(tokens / tile);
     const allows = (y, x) => !masked || causal[y][x] === "1";
     // The tiles that hold a pair which may attend, row by row.
-    const tiles = blocks.flatMap((i) => blocks.map((j) => {
+    tiles = blocks.flatMap((i) => blocks.map((j) => {
       const pairs = range(tile ** 2).map((n) =>
         allows(i * tile + Math.floor(n / tile), j * tile + n % tile));
       return { i, j, some: pairs.some(Boolean), every: pairs.every(Boolean) };
@@ -80,8 +80,15 @@ Play.figure("tile_walk", ({ shades, causal }, { expression, live }) => {
         + `tokens, in tiles of 128, it is ${many(4096 ** 2)} against ${many(128 ** 2)}.`));
   };
 
-  let length = 16;
-  const walk = Play.steps("tile", 16, 6, draw, (n) => `${n} of ${length}`);
+  // Go to the tile that is pressed, where it is computed.
+  const choose = ([x, y]) => {
+    const [j, i] = [x - LEFT, y - TOP].map((at) =>
+      Math.floor(at / SIDE * 8 * controls.tokens.value() / 2 ** controls.tile.value()));
+    const n = tiles.findIndex((each) => each.i === i && each.j === j);
+    if (n >= 0) walk.set(n + 1);
+  };
+  let length = 16, tiles;
+  const walk = Play.steps("tile", 16, 6, draw, (n) => `${n} of ${length}`, { pace: 700 });
   const controls = {
     causal: Play.toggle("causal", false, draw),
     tokens: Play.slider("tokens", 1, 3, 2, draw, (n) => `${8 * n}`),
@@ -103,9 +110,9 @@ Play.figure("tile_walk", ({ shades, causal }, { expression, live }) => {
     html("div", { class: "touch-panels three" },
       panel("plain", "Scores of the plain way: those computed stay in memory.",
         axes(), plainScores, output),
-      panel("tiled", "Scores tile by tile: one tile at a time is in memory.",
+      Play.tap(panel("tiled", "Scores tile by tile: one tile at a time is in memory.",
         axes(), tiledScores, state, skips, text(163, 33, "m", "middle"),
-        text(175, 33, "l", "middle")),
+        text(175, 33, "l", "middle")), choose),
       panel("scores in memory", "Scores in memory: plain rises, tiled stays.",
         svg("path", { class: "axis", d: "M12 178H162M12 38H162" }), total, plainLine,
         tiledLine, plainSays, tiledSays, text(87, 192, "tiles done", "middle"))),

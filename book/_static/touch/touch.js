@@ -96,31 +96,39 @@ window.Play ??= (() => {
         most: (now) => { range.max = now; show(); },
       });
   };
-  // A slider between two buttons: one step back, one on.
-  const steps = (label, most, value, changed, says) => {
-    const by = (step) => () => all.set(all.value() + step);
-    const all = slider(label, 1, most, value, changed, says, (range) =>
-      html("span", { class: "touch-steps" }, button("Back", by(-1)), range,
-        button("Next", by(1))));
+  // A slider between buttons: one step back, one on, and one that plays, from the
+  // start if it is at its end, where there is a pace in milliseconds.
+  const steps = (label, most, value, changed, says, { least = 1, pace = 1400 } = {}) => {
+    const go = (by) => all.set(all.value() + by);
+    const arrow = (sign, name, by) =>
+      set(button(sign, () => go(by)), { "aria-label": name, title: name });
+    const all = slider(label, least, most, value, changed, says, (range) => {
+      const ends = () => all.value() === Number(range.max);
+      const play = player((first) => {
+        if (first && ends()) all.set(least);
+        else go(1);
+        return !ends();
+      }, pace);
+      return html("span", { class: "touch-steps" }, arrow("‹", "Back", -1), range,
+        arrow("›", "Next", 1), pace ? play : []);
+    });
     return all;
   };
-  // A button that plays: begin(), then step() every so often until it returns
-  // false or the button is pressed again; runs(on) is told of both ends.
-  const player = (begin, step, milliseconds, runs = () => {}) => {
+  // A button that plays: step(true), then step() every so often until it returns
+  // false or the button is pressed again. The figure's words wait for the end.
+  const player = (step, milliseconds) => {
     let clock;
-    const stop = () => {
-      clock = clearInterval(clock);
-      play.textContent = "Play";
-      runs(false);
+    const run = (on) => {
+      clock = on ? setInterval(() => { if (!step()) run(false); }, milliseconds)
+        : clearInterval(clock);
+      play.textContent = on ? "Pause" : "Play";
+      play.dispatchEvent(new CustomEvent("touch-play", { bubbles: true, detail: on }));
     };
     const play = button("Play", () => {
-      if (clock) return stop();
-      begin();
-      play.textContent = "Pause";
-      runs(true);
-      clock = setInterval(() => { if (!step()) stop(); }, milliseconds);
+      run(!clock);
+      if (clock) step(true);
     });
-    return play;
+    return set(play, { class: "touch-button touch-play" });
   };
   const choice = (label, options, changed) => {
     const select = html("select", { oninput: () => changed(select.value) },
@@ -159,14 +167,22 @@ window.Play ??= (() => {
       { role: "radiogroup", "aria-label": label, onkeydown }, items), { choose });
   };
 
-  // Follow a pressed pointer, be it a mouse, a finger or a pen, over a board or
-  // a part of one: moved([x, y], first) has the coordinates of the board.
+  // Where an event is, in the coordinates of a board or a part of one.
+  const where = (target, { clientX, clientY }) => new DOMPoint(clientX, clientY)
+    .matrixTransform(target.getScreenCTM().inverse());
+  const tap = (target, chosen) => {
+    target.classList.add("touch-tap");
+    return set(target, { onclick: (event) => {
+      const { x, y } = where(target, event);
+      chosen([x, y]);
+    } });
+  };
+  // Follow a pressed pointer, be it a mouse, a finger or a pen: moved([x, y], first).
   const drag = (target, moved) => {
     const follow = (first) => (event) => {
       if (first && event.button === 0) target.setPointerCapture(event.pointerId);
       if (!target.hasPointerCapture(event.pointerId)) return;
-      const { x, y } = new DOMPoint(event.clientX, event.clientY)
-        .matrixTransform(target.getScreenCTM().inverse());
+      const { x, y } = where(target, event);
       moved([x, y], first);
     };
     target.classList.add("touch-drag");
@@ -194,17 +210,36 @@ window.Play ??= (() => {
     const box = html("p", { class: "touch-code" }, code, copy);
     return Object.assign(box, { show: steady(box, code, letters) });
   };
-  // What changed, for those who hear the page.
+  // What changed, for those who hear the page, too. While a figure plays, nobody
+  // could read it: it is grey, and waits.
   const live = (letters) => {
     const line = html("p", { "aria-live": "polite" });
     const box = html("div", { class: "touch-live" }, line);
-    return Object.assign(box, { say: steady(box, line, letters),
-      quiet: (on) => set(line, { "aria-live": on ? "off" : "polite" }) });
+    const show = steady(box, line, letters);
+    let latest = "", waits = false;
+    return Object.assign(box, {
+      say: (text) => {
+        latest = text;
+        if (!waits) show(text);
+      },
+      wait: (on) => {
+        waits = box.classList.toggle("waits", on);
+        if (!on) show(latest);
+      },
+    });
   };
 
   // `build` puts the parts of a figure together, those that all have included.
   // `reserve`: letters of the longest sentence, and of the longest expression;
   // `long`: the sentence has the whole width.
+  // On a phone what to try is behind the title, and the expression is folded.
+  const phone = matchMedia("(max-width: 30rem)");
+  const fold = (name, inside, attributes) => {
+    const box = html("details", { open: !phone.matches },
+      html("summary", attributes, name), inside);
+    phone.addEventListener("change", () => { box.open = !phone.matches; });
+    return box;
+  };
   const LAST = [".touch-controls", ".touch-live", ".touch-code"];
   const rank = (part) => LAST.findIndex((kind) => part.matches(kind));
   const figure = (name, build, { title, reserve = [160, 60],
@@ -213,14 +248,26 @@ window.Play ??= (() => {
       for (const place of document.querySelectorAll(`[data-touch="${name}"]`)) {
         if (place.childElementCount) continue;
         const above = place.previousElementSibling;
+        const imports = place.nextElementSibling;
         if (instead) (above.querySelector("figure") ?? above).prepend(place);
+        else if (imports?.matches("h1 ~ .cell:not(:has(figure))")) imports.after(place);
         const own = { place, live: live(reserve[0]), expression: expression(reserve[1]) };
         const parts = build(data[name], own).flat().sort((a, b) => rank(a) - rank(b));
         const id = `touch-${++serial}`;
-        set(place, { role: "group", "aria-labelledby": id });
+        set(place, { role: "group", "aria-labelledby": id,
+          "ontouch-play": ({ detail }) => own.live.wait(detail) });
         const form = beside ? " beside" : long ? " long" : "";
+        const named = { class: "touch-title", id }, words = data[name].title ?? title;
+        const [lead, code] = ["p:not([class])", ".touch-code"].map((kind) =>
+          parts.find((part) => part.matches(kind)));
         place.append(html("div", { class: `touch-frame${form}` },
-          html("p", { class: "touch-title", id }, data[name].title ?? title), parts));
+          lead ? fold(words, lead, named) : html("p", named, words),
+          parts.filter((part) => part !== lead && part !== code),
+          code && fold("In code", code, { class: "touch-hint" })));
+        if (phone.matches) {  // a row of pictures, to be pushed
+          place.querySelectorAll(".touch-panels, .touch-pair").forEach((row) => set(row,
+            { tabindex: 0, role: "group", "aria-label": "Pictures, side by side" }));
+        }
       }
     };
     if (document.readyState === "loading") {
@@ -243,5 +290,5 @@ window.Play ??= (() => {
   };
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   return { html, svg, set, text, board, weightMap, toggle, slider, steps, player, choice, button, group,
-    drag, expression, live, figure, glider, still, data };
+    drag, tap, expression, live, figure, glider, still, data };
 })();
