@@ -156,9 +156,9 @@ rope-llama3_scaling | There is no mixed zone, but a cut at one of the\
  factors, edit 2 | false | -low_freq
 why-soft_lookup | The scores are divided by the root of D, edit 2 | false\
  | applied twice
-gqa-pool_heads | The mean runs over another axis than a group's heads, edit 1\
+gqa-pool_heads | The mean runs over groups or rows, not a group's heads, edit 1\
  | false | off by one
-gqa-pool_heads | The mean runs over another axis than a group's heads, edit 2\
+gqa-pool_heads | The mean runs over groups or rows, not a group's heads, edit 2\
  | true | Along another axis
 rope-apply_rope | It rotates the other way round | true\
  | Computed with -inv_freq
