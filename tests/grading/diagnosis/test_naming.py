@@ -121,7 +121,7 @@ def loop(query, key, value, attn_mask=None):
 #: rounding differs; of the second, page -1 is another.
 FORMS = """
 mha-MultiHeadAttention | merge_heads(out)) => merge_heads(out)) + x\
- | The input is added to the result
+ | The input is added in this layer, not in the block around it
 serve-paged_attention | block_table.clamp(min=0).long() => block_table.long()\
  ; < seq_len[:, None] => <= seq_len[:, None]\
  | Slots after a row's last token are read, not masked
