@@ -168,8 +168,8 @@ cache-attention_cost | One of the two times is left out, edit 1 | false\
  | counts twice
 flash-tiled_backward | The return is inside the loop | false | wrong order
 tfm-tie_and_init | The head is detached | false | factor
-rope-permute_weights | The heads are an axis of the result | false\
- | off by one
+rope-permute_weights | The heads stay an axis of the result, not joined with\
+ rows | false | off by one
 cache-attention_cost | One of the two times is left out, edit 1 | true\
  | A bound is missing
 why-kernel_regression | The bandwidth is not squared | true\
