@@ -160,7 +160,7 @@ gqa-pool_heads | The mean runs over another axis than a group's heads, edit 1\
  | false | off by one
 gqa-pool_heads | The mean runs over another axis than a group's heads, edit 2\
  | true | Along another axis
-rope-apply_rope | It rotates the other way round | true\
+rope-apply_rope | Pairs rotate the other way round | true\
  | Computed with -inv_freq
 """
 MORE = """
