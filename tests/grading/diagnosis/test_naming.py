@@ -121,7 +121,7 @@ def loop(query, key, value, attn_mask=None):
 #: rounding differs; of the second, page -1 is another.
 FORMS = """
 mha-MultiHeadAttention | merge_heads(out)) => merge_heads(out)) + x\
- | The input is added to the result
+ | The input is added in this layer, not in the block around it
 serve-paged_attention | block_table.clamp(min=0).long() => block_table.long()\
  ; < seq_len[:, None] => <= seq_len[:, None]\
  | Slots after a row's last token are read, not masked
@@ -160,7 +160,7 @@ gqa-pool_heads | The mean runs over groups or rows, not a group's heads, edit 1\
  | false | off by one
 gqa-pool_heads | The mean runs over groups or rows, not a group's heads, edit 2\
  | true | Along another axis
-rope-apply_rope | It rotates the other way round | true\
+rope-apply_rope | Pairs rotate the other way round | true\
  | Computed with -inv_freq
 """
 MORE = """
@@ -168,8 +168,8 @@ cache-attention_cost | One of the two times is left out, edit 1 | false\
  | counts twice
 flash-tiled_backward | The return is inside the loop | false | wrong order
 tfm-tie_and_init | The head is detached | false | factor
-rope-permute_weights | The heads are an axis of the result | false\
- | off by one
+rope-permute_weights | The heads stay an axis of the result, not joined with\
+ rows | false | off by one
 cache-attention_cost | One of the two times is left out, edit 1 | true\
  | A bound is missing
 why-kernel_regression | The bandwidth is not squared | true\
