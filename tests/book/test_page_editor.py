@@ -23,7 +23,7 @@ WRONG = {
     "state": "wrong",
     "word": "not right yet",
     "label": "this looks like",
-    "title": "The sum is over the whole tensor",
+    "title": "The sum is over the whole tensor, not over each slice",
     "question": "What should the weights of two rows sum to in all?",
     "condition": "there are several rows of scores",
     "what": "it differs at `[0, 0]`",

@@ -26,8 +26,8 @@ def verdict(kept):
 
 
 ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
-FACTOR = "Survivors grow by another factor than 1 / (1 - p)"
-COINS_SHARED = "All heads and sequences share their coins"
+FACTOR = "Survivors get a factor of 1, 1 / p or one for each row"
+COINS_SHARED = "Heads and sequences share coins, not one for each weight"
 
 
 @pytest.mark.parametrize(

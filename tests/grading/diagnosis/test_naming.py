@@ -154,8 +154,8 @@ cache-attention_cost | One of the two times is left out, edit 2 | false\
  | peak squared
 rope-llama3_scaling | There is no mixed zone, but a cut at one of the\
  factors, edit 2 | false | -low_freq
-why-soft_lookup | The scores are divided by the root of D, edit 2 | false\
- | applied twice
+why-soft_lookup | Divided by the root of D, not by the temperature alone,\
+ edit 2 | false | applied twice
 gqa-pool_heads | The mean runs over groups or rows, not a group's heads, edit 1\
  | false | off by one
 gqa-pool_heads | The mean runs over groups or rows, not a group's heads, edit 2\
@@ -174,7 +174,7 @@ cache-attention_cost | One of the two times is left out, edit 1 | true\
  | A bound is missing
 why-kernel_regression | The bandwidth is not squared | true\
  | An exponent is missing
-tfm-tie_and_init | The embedding keeps size 1 | true\
+tfm-tie_and_init | The embedding keeps size 1, not std | true\
  | Off by the factor 1 / std
 """
 
