@@ -116,7 +116,7 @@ def pack_projections(
         num_heads: ``H``; then all three have ``H * D`` rows.
 
     Returns:
-        All rows in one tensor, ``(3 * H * D, E)`` or ``(3 * H * D,)``.
+        All rows in one tensor, ``(all rows, E)`` or ``(all rows,)``.
     """
     if num_heads is None:
         return torch.cat([q, k, v])

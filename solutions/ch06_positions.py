@@ -63,7 +63,7 @@ def alibi_slopes(num_heads: int) -> Tensor:
     ``2 ** (-8 * (h + 1) / n)``: 1/2, 1/4, … 1/256 for n = 8. For
     another number, take the slopes of the next lower power ``n`` first;
     then, for the heads that remain, the first, third, fifth … slope of
-    ``2 * n``. The check compares every H to 40, and more. Bloom has 112
+    ``2 * n``. The check compares twenty, from 1 to 256. Bloom has 112
     heads: its slopes are not those of the plain formula.
 
     Args:

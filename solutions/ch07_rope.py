@@ -95,8 +95,8 @@ def permute_weights(weight: Tensor, num_heads: int) -> Tensor:
 
     Within each head, the rows that interleaved RoPE pairs as (0, 1),
     (2, 3), ... move to where ``apply_rope`` expects them: first all
-    the even rows, then all the odd ones. The check runs both layouts to
-    the end: scores must be equal. It uses weights and biases, and any
+    the even rows, then all the odd ones. The check compares each row
+    with that of the one right order, of weights and biases, with any
     number of heads. Without this step a converted checkpoint loads and
     writes nonsense.
 
@@ -162,7 +162,7 @@ def yarn_scaling(
     frequency, ramp 1 divides it by ``factor``; the temperature goes on
     cos and sin. Your ``frequencies`` may be used. The check uses other
     bounds, and ramps that begin before the first pair or end behind the
-    last; the two ends never meet.
+    last; the ramp never has length 0.
 
     Args:
         head_dim: ``D``.

@@ -41,10 +41,10 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 
     Divide by the root of the mean of the squares over E, with ``eps``
     added to that mean. No mean is subtracted and no bias added. Compute
-    in float32 and round once, at the end: in float16, the square of 300
-    is infinite. PyTorch's norms are not allowed. The check uses tokens
-    of large mean, a token of zeros, half precision, and gradients. It
-    is Gemma's norm; Llama's and Qwen's round before ``weight``, too.
+    in float32 and round at the end: in float16, the square of 300 is
+    infinite. PyTorch's norms are not allowed. The check uses tokens of
+    large mean, a token of zeros, half precision, and gradients. It is
+    Gemma's norm; Llama's and Qwen3's round before ``weight``, too.
 
     Args:
         x: ``(..., E)``.
@@ -171,7 +171,7 @@ def tie_and_init(
     and ``…down_proj.weight``, are also divided by the root of
     ``2 * num_layers``, the number of additions. Vectors belong to norms
     and are ones. ``head.weight`` is the tensor of ``embedding.weight``,
-    not a copy. The check also compares gradients and the first loss.
+    not a copy. The check also compares gradients, and tests the tie.
 
     Args:
         noise: by name, ``(n, m)`` or ``(n,)``; not to be changed.

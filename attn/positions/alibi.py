@@ -13,7 +13,7 @@ from attn import arguments
 def alibi_slopes(
     num_heads: int, device: torch.device | str | None = None
 ) -> Tensor:
-    """Return the slope of each head, a geometric sequence.
+    """Return the slope of each head: fixed, not learned.
 
     For 8 heads ``1/2, 1/4, … 1/256``. When ``num_heads`` is no power of two,
     the slopes of the next lower power come first, then every other slope of

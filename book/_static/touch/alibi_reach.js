@@ -52,7 +52,7 @@ Play.figure("alibi_reach", ({ length, slopes }, { expression, live }) => {
       + (heads === 1 ? ". " : `; in head ${flat}, the flattest, ${named(flat)}. `)
       + (power ? "A power of two: each head is flatter than the one before."
         : `No power of two: head ${2 ** Math.floor(Math.log2(heads))} starts again, `
-          + "with the slopes between."));
+          + "steeper than head 0."));
   };
 
   const controls = {
