@@ -140,7 +140,7 @@ def test_the_workbench_shows_the_weights_of_its_expression(workbench):
 
 @pytest.mark.browser
 def test_the_workbench_announces_changes_by_keyboard(workbench):
-    workbench.put(q_offset=0)
+    workbench.press_to("q_offset", 0)
     workbench.press_to("query", 4)
     assert workbench.heard().startswith("Query on 3 ")
     workbench.locator("g.query").nth(7).locator("rect").first.hover()
