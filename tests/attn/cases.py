@@ -4,9 +4,8 @@ A result is judged by its distance from a float64 run. It may lie at most
 twice as far as a rival's in the same dtype, plus a few roundings.
 """
 
-from __future__ import annotations
-
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -91,16 +90,23 @@ def distance(x: Tensor, oracle: Tensor) -> float:
 
 
 def assert_exact(
-    ours: Tensor, oracle: Tensor, rival: Tensor | None = None
+    ours: Tensor | Sequence[Tensor],
+    oracle: Tensor | Sequence[Tensor],
+    rival: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """``ours`` is as near to the float64 ``oracle`` as it can be asked to be.
 
     Args:
-        ours: any float dtype.
+        ours: any float dtype; or a sequence, and then so are the others.
         oracle: the same thing in float64.
         rival: the same thing by another implementation, in the
             dtype of ``ours``.
     """
+    if not isinstance(ours, Tensor):
+        rivals = [None] * len(ours) if rival is None else rival
+        for each in zip(ours, oracle, rivals, strict=True):
+            assert_exact(*each)
+        return
     assert oracle.dtype == torch.float64
     finite = oracle.detach()[oracle.detach().isfinite()].abs()
     size = max(1.0, float(finite.max())) if finite.numel() else 1.0

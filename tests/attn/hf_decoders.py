@@ -3,8 +3,6 @@
 More families than ``attn.hf.load`` supports, as no weight is mapped here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Tiny encoders, and encoders with decoders, of transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import transformers as T

@@ -5,8 +5,6 @@ configurations of its parts. Where that gives no model that runs with eager
 attention, the family is left out.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is measured when asked to, and what is made of it."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """Blocks, by torch's own layers and by what must hold."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

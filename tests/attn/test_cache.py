@@ -1,7 +1,5 @@
 """Token by token is the same as all at once, whatever keeps the keys."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel

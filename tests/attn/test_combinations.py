@@ -1,7 +1,5 @@
 """Every combination of a configuration's choices runs, learns, is JSON."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """One configuration: what it refuses, what it prints, and JSON and back."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

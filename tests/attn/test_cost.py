@@ -1,7 +1,5 @@
 """Counted costs are what counting by hand, or by torch, gives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode

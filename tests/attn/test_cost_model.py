@@ -1,7 +1,5 @@
 """A whole model's costs are those of transformers' models, counted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

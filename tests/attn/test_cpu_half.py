@@ -1,7 +1,5 @@
 """16 bits on a CPU: as exact as torch or better, and chosen where it pays."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

@@ -1,7 +1,5 @@
 """A whole model with caches, token by token, equals one run without."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

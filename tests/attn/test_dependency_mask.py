@@ -1,7 +1,5 @@
 """The probe finds the mask inside attention functions, and their leaks."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

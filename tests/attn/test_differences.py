@@ -5,8 +5,6 @@ CPU, by backend; ``ours`` is what ``attn`` does. When a row fails because
 torch has changed, change the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Attention of a sequence that is split over ranks, against one process."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Processes that work together, and how each of their failures is told."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

@@ -1,7 +1,5 @@
 """Figures as SVG: text, the palette's variables, small, again for a phone."""
 
-from __future__ import annotations
-
 import functools
 import re
 from xml.etree import ElementTree

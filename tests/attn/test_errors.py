@@ -4,8 +4,6 @@ A key of a table is the pattern of a message; its value is what is wrong in a
 call that is right otherwise.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The functions beside attention answer a wrong argument as clearly."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

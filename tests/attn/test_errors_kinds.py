@@ -5,8 +5,6 @@ string or a number of another kind, it raises TypeError or ValueError, and the
 message names the argument: nothing from inside of PyTorch, nothing silent.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from functools import partial

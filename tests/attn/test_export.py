@@ -1,7 +1,5 @@
 """Calls recorded at one size and run at others: torch.export and trace."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 
@@ -14,47 +12,44 @@ from attn import attention, causal, documents, padding, prefix, sliding_window
 from tests.attn.models import small_llama
 from tests.marks import exhaustive_but
 
-# What depends on data must not fix the number of rows either.
-CALLS = {
-    "no mask": lambda q, k: attention(q, k, k, enable_gqa=True),
-    "is_causal": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True
-    ),
-    "a mask": lambda q, k: attention(
-        q, k, k, causal() | prefix(2), enable_gqa=True
-    ),
-    "a window": lambda q, k: attention(
-        q, k, k, sliding_window(2), enable_gqa=True, window=(3, 1)
-    ),
-    "padding": lambda q, k: attention(
-        q, k, k, padding(k[:, 0, :, 0] > -1), enable_gqa=True
-    ),
-    "documents": lambda q, k: attention(
-        q, k, k, documents((k[:, 0, :, 0] > 0).long()), enable_gqa=True
-    ),
-    "a prefix for each row": lambda q, k: attention(
-        q, k, k, prefix((k[:, 0, :, 0] > 0).sum(1)), enable_gqa=True
-    ),
-    "q_offset of each row": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True,
-        q_offset=(k[:, 0, :, 0] > 0).sum(1),
-    ),
-    "q_offset": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True, q_offset=3
-    ),
+#: Masks of a call, from data ``(B, S)`` of any batch and length. What depends
+#: on data must not fix the number of rows either.
+MASKS = {
+    "no mask": lambda x: {},
+    "is_causal": lambda x: {"is_causal": True},
+    "booleans": lambda x: {"attn_mask": x[:, None, None] > -1},
+    "numbers": lambda x: {"attn_mask": x[:, None, None]},
+    "padding": lambda x: {"attn_mask": padding(x > -1)},
+    "documents": lambda x: {"attn_mask": documents((x > 0).long())},
+    "a mask": lambda x: {"attn_mask": causal() | prefix(2)},
+}
+OTHERS = {
+    "a window": lambda x: {"attn_mask": sliding_window(2), "window": (3, 1)},
+    "a prefix for each row": lambda x: {"attn_mask": prefix((x > 0).sum(1))},
+    "q_offset of each row": lambda x: {
+        "is_causal": True,
+        "q_offset": (x > 0).sum(1),
+    },
+    "q_offset": lambda x: {"is_causal": True, "q_offset": 3},
+    "softcap": lambda x: {"is_causal": True, "softcap": 3.0},
+    "reference": lambda x: {"attn_mask": causal(), "impl": "reference"},
+}
+
+
+def call_of(options):
+    return lambda q, k: attention(
+        q, k, k, enable_gqa=True, **options(k[:, 0, :, 0])
+    )
+
+
+CALLS = {name: call_of(x) for name, x in (MASKS | OTHERS).items()} | {
     "five axes": lambda q, k: attention(
         q[:, None], k[:, None], k[:, None], causal(), enable_gqa=True
     ),
-    "softcap": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True, softcap=3.0
+    "weights": lambda q, k: (
+        attn.attention_weights(q, k, is_causal=True, enable_gqa=True).weights
     ),
-    "reference": lambda q, k: attention(
-        q, k, k, causal(), enable_gqa=True, impl="reference"
-    ),
-    "weights": lambda q, k: attn.attention_weights(
-        q, k, is_causal=True, enable_gqa=True
-    ).weights,
-}  # fmt: skip
+}
 
 
 class Call(torch.nn.Module):
@@ -113,25 +108,12 @@ def test_an_exported_call_takes_another_batch_and_length(name):
     exports(build().eval(), inputs, shapes)
 
 
-def mask_of(kind, x):
-    """A mask from data, ``(B, S)``, of any batch and length."""
-    return {
-        "no": lambda: {},
-        "causal": lambda: {"is_causal": True},
-        "bool": lambda: {"attn_mask": x[:, None, None] > -1},
-        "float": lambda: {"attn_mask": x[:, None, None]},
-        "padding": lambda: {"attn_mask": padding(x > -1)},
-        "documents": lambda: {"attn_mask": documents((x > 0).long())},
-        "Mask": lambda: {"attn_mask": causal() | prefix(2)},
-    }[kind]()
-
-
 #: Every fifth of all combinations: each two choices meet.
 OPTIONS = [
     *itertools.product(
         (4, 2, 1),
         ({}, {"softcap": 3.0}, {"sinks": torch.linspace(-1, 1, 4)}),
-        ("no", "causal", "bool", "float", "padding", "documents", "Mask"),
+        MASKS,
         ({}, {"window": (3, 0)}),
         ({"q_offset": 0}, {"q_offset": 0, "return_lse": True}),
     )
@@ -146,7 +128,7 @@ def test_an_exported_call_takes_any_batch_and_lengths(options):
     kv_heads, numbers, kind, near, others = options
 
     def call(q, k, x):
-        given = {**numbers, **near, **others, **mask_of(kind, x)}
+        given = {**numbers, **near, **others, **MASKS[kind](x)}
         return attention(q, k, k, enable_gqa=True, **given)
 
     def inputs(batch, length):

@@ -1,7 +1,5 @@
 """FlexAttention as a backend: the same results, and never a surprise."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

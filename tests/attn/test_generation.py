@@ -1,7 +1,5 @@
 """Generated text is that of transformers, token for token."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

@@ -1,7 +1,5 @@
 """Gradients are right, and a query without keys has none."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

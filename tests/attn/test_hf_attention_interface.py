@@ -5,8 +5,6 @@ attention. That it generates and learns the same is in test_hf_families and
 test_hf_training.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

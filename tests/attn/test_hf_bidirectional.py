@@ -1,7 +1,5 @@
 """A Llama without order: permuting its input permutes its output."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Attached models compile in one piece, and are exported and traced."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

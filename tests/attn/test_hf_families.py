@@ -5,8 +5,6 @@ doubt, or that compute attention themselves. `make test-all` runs every family
 of the installed transformers, and the book's table of them.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers as T

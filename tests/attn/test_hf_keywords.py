@@ -1,7 +1,5 @@
 """What a caller passes to an attached model: masks, packing, weights."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """Masks of transformers and ours are the same predicates, in every layer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers

@@ -1,7 +1,5 @@
 """Reading the classes of a model says what they do with attention's mask."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

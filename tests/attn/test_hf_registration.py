@@ -1,7 +1,5 @@
 """Attention under names in transformers: pairs, and each model its own."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings

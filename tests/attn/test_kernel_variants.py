@@ -1,7 +1,5 @@
 """The forward kernel's variants: descriptors, and a persistent grid."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 

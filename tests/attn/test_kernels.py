@@ -4,8 +4,6 @@ An error may be twice that of a peer in the same dtype (PyTorch's function or
 the readable reference), plus a few roundings.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -60,8 +58,8 @@ BIG = {
 }
 
 
-def options(name, sizes):
-    """Return the keyword arguments of a call, by a name of the grid."""
+def every_option(sizes):
+    """Return the keyword arguments of calls, by their names in the grid."""
     B, H, _, L, S, *_ = sizes
     return {
         "plain": {},
@@ -92,26 +90,14 @@ def options(name, sizes):
             "sinks": randn(H, seed=7),
             "scale": 0.3,
         },
-    }[name]
+    }
 
 
-NAMES = (
-    "plain",
-    "causal",
-    "causal, last",
-    "causal, dead rows",
-    "offset of each",
-    "window",
-    "half window",
-    "far window",
-    "softcap",
-    "sinks",
-    "bool",
-    "bool of a head",
-    "numbers",
-    "padding",
-    "all",
-)
+def options(name, sizes):
+    return every_option(sizes)[name]
+
+
+NAMES = tuple(every_option(SIZES["sizes differ"]))
 GRID = [
     (size, name, FP32)
     for size in SIZES

@@ -1,7 +1,5 @@
 """Decoding over split caches, and sequences end to end."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

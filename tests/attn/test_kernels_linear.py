@@ -1,7 +1,5 @@
 """The kernel of linear attention with decay, in the interpreter."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

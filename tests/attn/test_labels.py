@@ -1,7 +1,5 @@
 """Names in a figure: beside what they name, over nothing, in one colour."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 

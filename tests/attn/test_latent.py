@@ -1,7 +1,5 @@
 """Latent attention: expanded and absorbed, cached, masked, in a model."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

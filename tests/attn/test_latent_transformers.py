@@ -3,8 +3,6 @@
 Theirs compute norms in float32, whatever the input, and so does RoPE.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

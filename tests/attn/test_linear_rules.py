@@ -1,7 +1,5 @@
 """The rules of attn.linear: three forms of one definition, in float64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

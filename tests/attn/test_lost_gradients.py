@@ -4,8 +4,6 @@ One input at a time requires a gradient, of every public callable and of every
 implementation by its name; the difference of two calls says what is right.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import re

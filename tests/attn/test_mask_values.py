@@ -1,7 +1,5 @@
 """A mask is data: it compares by value, copies and crosses processes."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle

@@ -1,7 +1,5 @@
 """A mask is a predicate: what it says, how it combines, how it prints."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Every option of the module, compared with plain steps."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 

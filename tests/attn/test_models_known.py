@@ -1,7 +1,5 @@
 """Models that are known: their sizes, their first loss, that they learn."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

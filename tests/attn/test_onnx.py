@@ -6,8 +6,6 @@ other. A norm's operator goes over all axes from one on, the modules over the
 last: with these axes flattened both are the same.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from unittest import mock

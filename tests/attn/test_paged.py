@@ -1,7 +1,5 @@
 """Pages: ragged rows, sharing without aliasing, and nothing gets lost."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Figures: one style for both themes, hatched masks, words for the blind."""
 
-from __future__ import annotations
-
 import base64
 import io
 import itertools

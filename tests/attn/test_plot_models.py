@@ -1,7 +1,5 @@
 """The attention of whole models is shown as their own eager code has it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """A cache in 8 bits: how far off, how small, and the rest is unchanged."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Rows of different lengths: a cache stores the real tokens of each alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Prompts of different lengths, padded on the right: each row as if alone."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

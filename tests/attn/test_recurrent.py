@@ -1,7 +1,5 @@
 """Recurrence, convolution and attention: one interface, other distances."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Implementations under names: masks, overrides, selection, switches."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

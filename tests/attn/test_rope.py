@@ -1,7 +1,5 @@
 """RoPE by itself: relative, any shape, rounded once, and two layouts."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Every type of RoPE has transformers' own frequencies, to the last bit."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import GPTNeoXConfig, LlamaConfig

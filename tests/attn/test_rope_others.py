@@ -1,7 +1,5 @@
 """RoPE is that of transformers; test_onnx has ONNX's cases."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers.models.cohere import modeling_cohere as cohere

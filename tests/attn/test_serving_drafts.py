@@ -1,7 +1,5 @@
 """Drafts: a tree needs one mask, and what is accepted has the exact law."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections import defaultdict

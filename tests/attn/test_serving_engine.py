@@ -1,7 +1,5 @@
 """A served request has the tokens that it has alone, whatever runs beside."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

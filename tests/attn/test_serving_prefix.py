@@ -1,7 +1,5 @@
 """Pages: a shared prefix is found by all that is before it, and read once."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Continuous batching: no token gets lost, and every page comes back."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """The gain of continuous batching is the raggedness: no clock is read."""
 
-from __future__ import annotations
-
 import math
 import random
 from statistics import mean, median

@@ -1,7 +1,5 @@
 """What a call leaves alone, what dropout does, and what an import costs."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """A window that keeps the first tokens, too: attention sinks."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

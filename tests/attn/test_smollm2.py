@@ -1,7 +1,5 @@
 """SmolLM2 out of its file is SmolLM2 as transformers has it."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """The suite: how many tests at a time, which of a grid, and its last line."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Chosen keys: the best few tokens or blocks of each query, as a mask."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What a kernel loads and stores, against counts by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Whole models, by what must hold for every kind."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

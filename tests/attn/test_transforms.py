@@ -3,8 +3,6 @@
 What is expected is the reference's, with a loop where ``vmap`` is.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 from typing import Any

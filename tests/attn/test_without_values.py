@@ -3,8 +3,6 @@
 With values, a call leaves its arguments and the random state alone.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
