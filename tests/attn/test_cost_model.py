@@ -132,20 +132,14 @@ def test_counted_parameters_equal_small_models_of_transformers(name):
     assert count(model) == SHAPES[name].parameters()
 
 
-def our_model(name):
-    """Our model of this shape."""
-    shape = SHAPES[name]
-    style = attn.gpt2_small if name == "GPT2" else attn.llama_style
-    sizes = {k: getattr(shape, k) for k in SIZES}
-    order = "sandwich" if shape.norms == 4 else "pre"
-    options = {"tied": shape.tied, "qk_norm": shape.qk_norm}
-    return attn.Transformer(style(**sizes, **options, norm_order=order))
-
-
 @pytest.mark.parametrize("name", [x for x in SHAPES if "Falcon" not in x])
 @torch.no_grad()
 def test_counted_parameters_and_flops_equal_those_of_our_models(name):
-    model, shape = our_model(name), SHAPES[name]
+    shape = SHAPES[name]
+    style = attn.gpt2_small if name == "GPT2" else attn.llama_style
+    sizes = {k: getattr(shape, k) for k in (*SIZES, "tied", "qk_norm")}
+    order = "sandwich" if shape.norms == 4 else "pre"
+    model = attn.Transformer(style(**sizes, norm_order=order))
     if name == "GPT2":  # it has its 1024 positions
         shape = replace(shape, max_positions=1024)
     assert count(model) == shape.parameters()

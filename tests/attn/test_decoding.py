@@ -17,16 +17,14 @@ from tests.attn.test_ragged_prompts import (
 )
 
 N = 10
-MODELS = ("RoPE", "ALiBi", "learned", "window")
 IDS = torch.randint(V, (2, N), generator=torch.Generator().manual_seed(0))
-every_model = pytest.mark.parametrize("name", MODELS)
 every_chunking = pytest.mark.parametrize(
     "chunks", ([1] * N, [4, 3, 3], [6, 1, 1, 1, 1], [N]), ids=str
 )
 
 
 @every_chunking
-@every_model
+@pytest.mark.parametrize("name", ("RoPE", "ALiBi", "learned", "window"))
 @pytest.mark.parametrize("padding", (0, 3))
 @torch.no_grad()
 def test_a_model_with_caches_in_chunks_equals_one_run_without(

@@ -28,17 +28,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def cases_of(world):
-    """Two or three numbers of key heads: split, shared, one for all."""
-    kv_heads = {1: (2,), 2: (4, 1), 3: (3, 1), 4: (12, 2)}[world]
-    every = ranks.cases(12, kv_heads)
-    return every[:: 3 if world > 2 else 7]
-
-
 # Two ranks would hide a ring in the wrong direction.
 @pytest.mark.parametrize("world", exhaustive_but([3], [1, 2, 3, 4]))
 def test_results_and_gradients_equal_those_of_one_process(world):
-    cases = cases_of(world)
+    """With one or two numbers of key heads: split, shared, one for all."""
+    kv_heads = {1: (2,), 2: (4, 1), 3: (3, 1), 4: (12, 2)}[world]
+    cases = ranks.cases(12, kv_heads)[:: 3 if world > 2 else 7]
     found, *_ = launch(ranks.errors, world, cases, timeout=100)
     errors = dict(zip(cases, found, strict=True))
     assert {c: x for c, x in errors.items() if not x < 1e-12} == {}

@@ -11,18 +11,11 @@ from tests.attn import hf_decoders, hf_zoo
 from tests.attn.cases import assert_equal
 from tests.attn.graphs import check_two_graphs
 from tests.attn.models import small_llama, varied
+from tests.marks import exhaustive_but
 
 NEW = 6
-FAMILIES = ("llama", "gpt2", "gemma2", "bloom", "mistral")
-OTHERS = ("qwen2", "qwen3", "phi3", "starcoder2", "stablelm", "gemma")
-OTHERS += ("gpt_neox",)
-every_family = pytest.mark.parametrize(
-    "family",
-    [
-        *FAMILIES,
-        *(pytest.param(x, marks=pytest.mark.exhaustive) for x in OTHERS),
-    ],
-)
+FAMILIES = [x for x in hf_zoo.FAMILIES if x != "bert"]
+QUICK = ("llama", "gpt2", "gemma2", "bloom", "mistral")
 
 
 @functools.cache
@@ -58,7 +51,7 @@ def their_text(model, ids, mask, eos=None, **options):
 
 
 @pytest.mark.parametrize("padding", ["none", "left"])
-@every_family
+@pytest.mark.parametrize("family", exhaustive_but(QUICK, FAMILIES))
 def test_greedy_text_equals_that_of_transformers(family, padding):
     ids, mask = prompt(padding)
     want = their_text(theirs_of(family), ids, mask)
@@ -179,10 +172,7 @@ def test_each_token_is_read_once_with_a_cache():
             hook.remove()
 
 
-@pytest.mark.parametrize(
-    "padding",
-    [pytest.param("none", marks=pytest.mark.exhaustive), "left"],
-)
+@pytest.mark.parametrize("padding", exhaustive_but(["left"], ["none", "left"]))
 def test_a_compiled_model_generates_with_two_graphs(padding):
     ids, mask = prompt(padding)
     model = hf.load(hf_zoo.model("llama", num_hidden_layers=1))

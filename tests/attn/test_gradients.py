@@ -11,10 +11,6 @@ SIZES = Sizes("", (2,), 4, 2, 3, 4, 3, 2)
 INF = torch.inf
 
 
-def leaf(*shape: int) -> torch.Tensor:
-    return randn(*shape, seed=3).requires_grad_()
-
-
 def test_second_derivatives_equal_finite_differences():
     q, k, v = (x[:1, :2].requires_grad_() for x in qkv(SIZES))
 
@@ -58,7 +54,7 @@ def test_a_row_without_keys_is_zero_and_has_no_gradient(
     q, k, v = (x.requires_grad_() for x in qkv(sizes))
     leaves = [q, k, v]
     if extra == "sinks":
-        options["sinks"] = leaf(4)
+        options["sinks"] = randn(4, seed=3).requires_grad_()
         leaves.append(options["sinks"])
     if extra == "softcap":
         options["softcap"] = 2.0

@@ -29,20 +29,16 @@ def a_checkpoint(**changes):
     return {k: v for k, v in (state | changes).items() if v is not None}
 
 
-@pytest.mark.parametrize(
-    "name", ("score.weight", "h.2.dense.weight", "h.0.dense.scale")
-)
-def test_an_unexpected_weight_is_named(name):
-    state = a_checkpoint(**{name: torch.zeros(2)})
-    with pytest.raises(ValueError, match=f"unexpected: {name}"):
-        copy_weights(Tiny(), state, TABLE, num_heads=1)
+SHAPE = r"h\.0\.dense\.weight must fit .*got shape \(3, 2\)"
+UNEXPECTED = ("score.weight", "h.2.dense.weight", "h.0.dense.scale")
+WRONG = {f"unexpected: {x}": {x: torch.zeros(2)} for x in UNEXPECTED}
+WRONG[SHAPE] = {"h.0.dense.weight": torch.zeros(3, 2)}
 
 
-def test_a_weight_of_another_shape_is_named():
-    state = a_checkpoint(**{"h.0.dense.weight": torch.zeros(3, 2)})
-    with pytest.raises(
-        ValueError, match=r"h\.0\.dense\.weight must fit .*got shape \(3, 2\)"
-    ):
+@pytest.mark.parametrize("message", WRONG)
+def test_an_unexpected_weight_or_shape_is_named(message):
+    state = a_checkpoint(**WRONG[message])
+    with pytest.raises(ValueError, match=message):
         copy_weights(Tiny(), state, TABLE, num_heads=1)
 
 

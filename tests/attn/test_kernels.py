@@ -275,13 +275,6 @@ def test_nan_behind_the_last_key_is_not_read():
 # --- one operator ------------------------------------------------------------
 
 
-def operator_inputs(**changes):
-    q, k, v = leaves((1, 2, 1, 18, 20, 16, 16), FP32)
-    inputs = {"mask": None, "valid": None, "sinks": None}
-    inputs |= {"q_offset": torch.zeros(1, dtype=torch.int32), **changes}
-    return (q, k, v, *inputs.values(), 0.25, 0.0, configs.UNBOUNDED, 0)
-
-
 @pytest.mark.grid
 @pytest.mark.parametrize(
     "changes",
@@ -295,8 +288,12 @@ def operator_inputs(**changes):
 )
 @pytest.mark.filterwarnings("ignore")
 def test_torch_holds_it_for_a_good_operator(changes):
+    tensors = leaves((1, 2, 1, 18, 20, 16, 16), FP32)
+    others = dict.fromkeys(("mask", "valid", "sinks")) | changes
+    tensors += [*others.values(), torch.zeros(1, dtype=torch.int32)]
     torch.library.opcheck(
-        torch.ops.attn.fused_attention.default, operator_inputs(**changes)
+        torch.ops.attn.fused_attention.default,
+        (*tensors, 0.25, 0.0, configs.UNBOUNDED, 0),
     )
 
 

@@ -47,12 +47,9 @@ NORMS = [
     (BatchNorm(C), nn.BatchNorm1d(C)),
     (BatchNorm(C, eps=0.1, momentum=0.7), nn.BatchNorm1d(C, 0.1, 0.7)),
 ]
-NORM = pytest.mark.parametrize(
-    "ours,theirs", NORMS, ids=[f"{a}" for a, _ in NORMS]
-)
 
 
-@NORM
+@pytest.mark.parametrize("ours,theirs", NORMS, ids=[str(a) for a, _ in NORMS])
 @pytest.mark.parametrize(
     "dtype,offset",
     (

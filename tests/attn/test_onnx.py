@@ -82,10 +82,6 @@ def test_all_cases_of_onnx_are_collected():
 # --- attention ---------------------------------------------------------------
 
 
-def bound(size: int) -> int | None:
-    return None if size < 0 else size
-
-
 def attend(inputs, attributes, attention=attn.scaled_dot_product_attention):
     """The ``Attention`` operator by ``attn``'s functions."""
     q, k, v = inputs["Q"], inputs["K"], inputs["V"]
@@ -123,7 +119,7 @@ def attend(inputs, attributes, attention=attn.scaled_dot_product_attention):
     masked = capped | {
         "attn_mask": mask,
         "is_causal": bool(attributes.get("is_causal", 0)),
-        "window": tuple(map(bound, sizes)),
+        "window": tuple(None if size < 0 else size for size in sizes),
         "q_offset": q_offset,
     }
     out = attention(q, k, v, **masked)

@@ -8,8 +8,6 @@ from attn import DynamicCache, QuantizedCache, SlidingCache, StaticCache
 from tests.attn.cases import assert_exact
 from tests.attn.test_cache import DV, HKV, WINDOW, B, D, N, paged, tensors
 
-NAN = float("nan")
-
 
 def static(**layout):
     return StaticCache(B, HKV, N, D, DV, dtype=torch.float64, **layout)
@@ -48,7 +46,7 @@ def test_rows_of_different_lengths_equal_each_row_alone(make, turns):
     mask = getattr(cache, "mask", attn.causal())
     done = [0] * B
     for counts in turns:
-        key, value = (padded(x, done, counts, NAN) for x in (k, v))
+        key, value = (padded(x, done, counts, torch.nan) for x in (k, v))
         equal = len({*counts}) == 1  # as in decoding, where none is given
         view = cache.update(
             key, value, None if equal else torch.tensor(counts)

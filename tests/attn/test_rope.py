@@ -4,9 +4,14 @@ import pytest
 import torch
 
 import attn
-from tests.attn.rope_inputs import randn, tables
+from tests.attn.cases import randn32 as randn
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def tables(positions, dim, interleaved=False, base=10000.0):
+    frequencies = attn.rope_frequencies(dim, base)
+    return attn.rope_tables(positions, frequencies, interleaved=interleaved)
 
 
 def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():

@@ -9,7 +9,8 @@ from transformers.models.llama import modeling_llama as llama
 
 import attn
 from tests.attn.cases import assert_equal, assert_exact
-from tests.attn.rope_inputs import randn, tables
+from tests.attn.cases import randn32 as randn
+from tests.attn.test_rope import tables
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 

@@ -46,10 +46,7 @@ MASKS = {
 }
 GRID = {
     f"{name}, {mask}, dropout {p}, causal {is_causal}": a_call(
-        **sizes,
-        attn_mask=MASKS[mask],
-        dropout_p=p,
-        is_causal=is_causal,
+        **sizes, attn_mask=MASKS[mask], dropout_p=p, is_causal=is_causal
     )
     for name, sizes in {
         "plain": {},
@@ -101,17 +98,7 @@ def test_the_selected_backend_is_the_one_that_torch_chooses():
     seen = set()
     for name, (qkv, arguments) in GRID.items():
         taken = explain_torch(*qkv, **arguments).selected
-        positional = [
-            arguments.get("attn_mask"),
-            arguments.get("dropout_p", 0.0),
-        ]
-        index = torch._fused_sdp_choice(
-            *qkv,
-            *positional,
-            arguments.get("is_causal", False),
-            scale=arguments.get("scale"),
-            enable_gqa=arguments["enable_gqa"],
-        )
+        index = torch._fused_sdp_choice(*qkv, **arguments)
         seen.add(taken)
         if taken is None:  # torch chooses one, which then raises
             with pytest.raises(RuntimeError):

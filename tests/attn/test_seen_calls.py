@@ -11,6 +11,7 @@ import torch.nn.functional as F
 import attn
 from attn import api
 from attn.backends import cpu_gqa, seen_calls
+from attn.functional.inputs import validate
 from tests.attn.cases import assert_exact, randn
 
 
@@ -31,7 +32,6 @@ def unseen(monkeypatch):
 def validated(monkeypatch):
     """Collect the calls that are validated."""
     calls = []
-    validate = api.validate
 
     def counted(*tensors, **options):
         calls.append(options)
@@ -139,7 +139,7 @@ def test_what_is_registered_measured_or_named_later_counts(validated):
     try:
         api.registry.remove("sdpa")
         out = attn.attention(*tensors)
-        assert torch.allclose(out, sdpa.function(validate_(*tensors)))
+        assert torch.allclose(out, sdpa.function(validate(*tensors)))
     finally:
         api.registry._own = order
         api.registry._changed()
@@ -148,9 +148,6 @@ def test_what_is_registered_measured_or_named_later_counts(validated):
     own = api.Registry(parent=api.registry)
     attn.attention(*tensors, registry=own)
     assert len(validated) == 4
-
-
-validate_ = api.validate
 
 
 def test_threads_share_seen_calls():

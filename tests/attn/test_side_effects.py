@@ -13,9 +13,6 @@ from tests.processes import run_python
 # torch's own, when its compiler is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
 FUNCTIONS = {**EXACT, "weights": attn.attention_weights}
-IMPLEMENTATIONS = pytest.mark.parametrize(
-    "implementation", FUNCTIONS.values(), ids=FUNCTIONS
-)
 CALL = {
     "enable_gqa": True,
     "is_causal": True,
@@ -25,7 +22,7 @@ CALL = {
 }
 
 
-@IMPLEMENTATIONS
+@pytest.mark.parametrize("implementation", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
 def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
     q, k, v = qkv(SIZES[0], dtype)

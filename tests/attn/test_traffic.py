@@ -18,6 +18,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 from attn.kernels import configs, decode, decode_attention, forward  # noqa: E402
 from solutions import ch12_fused_forward as ch12  # noqa: E402
+from tests.marks import exhaustive_but  # noqa: E402
 
 cdiv = triton.cdiv
 FLOAT = 4  # bytes
@@ -159,25 +160,17 @@ def keys_read(L, S, block_l, block_s, offset=None):
 
 
 SIZES = [(40, 40, 16, 16), (37, 50, 16, 32), (50, 37, 32, 16), (1, 45, 16, 16)]
-HEADS = [(2, 2), (4, 2), (3, 1)]
+CASES = [*itertools.product(SIZES, [(2, 2), (4, 2), (3, 1)])]
 
 
 @pytest.mark.parametrize(
-    ("sizes", "heads"),
-    [
-        case
-        if case in ((SIZES[1], HEADS[1]), (SIZES[2], HEADS[2]))
-        else pytest.param(*case, marks=pytest.mark.exhaustive)
-        for case in itertools.product(SIZES, HEADS)
-    ],
+    "case", exhaustive_but([CASES[4], CASES[8]], CASES), ids=str
 )
 @pytest.mark.parametrize("is_causal", (False, True))
 def test_traffic_of_the_forward_kernel_equals_the_formula(
-    by_the_library, sizes, heads, is_causal
+    by_the_library, case, is_causal
 ):
-    L, S, BL, BS = sizes
-    H, Hkv = heads
-    D = 16
+    ((L, S, BL, BS), (H, Hkv)), D = case, 16
     q, k, v = qkv(L, S, H, Hkv)
     offset = S - L if is_causal else None
     measured = by_the_library(

@@ -23,18 +23,18 @@ from tests.attn.models import (
 from tests.marks import exhaustive_but
 
 
+def module(kind, **options):
+    """A module that is not causal unless it is said; its input."""
+    if kind == "model":
+        return model("rope", **{"is_causal": False, **options}), ids()
+    cls = MultiHeadAttention if kind == "attention" else TransformerBlock
+    return randomised(cls(E, H, **options).double()), randn(2, L, E)
+
+
 @pytest.mark.parametrize("kind", ("attention", "block", "model"))
 def test_is_causal_means_one_thing_for_every_module(kind):
     """False unless given; a model must be given it; a call overrides it."""
-    x = ids() if kind == "model" else randn(2, L, E)
-
-    def make(**options):
-        if kind == "model":
-            return model("rope", **{"is_causal": False, **options})
-        cls = MultiHeadAttention if kind == "attention" else TransformerBlock
-        return randomised(cls(E, H, **options).double())
-
-    plain, causal = make(), make(is_causal=True)
+    (plain, x), (causal, _) = module(kind), module(kind, is_causal=True)
     assert torch.equal(causal(x, is_causal=False), plain(x))
     assert torch.equal(plain(x, is_causal=True), causal(x))
     assert not torch.equal(causal(x), plain(x))
@@ -43,14 +43,8 @@ def test_is_causal_means_one_thing_for_every_module(kind):
 @pytest.mark.parametrize("kind", ("attention", "block", "model"))
 def test_every_module_accepts_attn_mask_as_a_positional_argument(kind):
     keep = torch.ones(L, L, dtype=torch.bool).tril()
-    x = randn(2, L, E)
-    if kind == "model":
-        made, inputs = model("rope", is_causal=False), (ids(),)
-    elif kind == "block":
-        made, inputs = randomised(TransformerBlock(E, H).double()), (x,)
-    else:
-        made = randomised(MultiHeadAttention(E, H).double())
-        inputs = (x, x, x)
+    made, x = module(kind)
+    inputs = (x, x, x) if kind == "attention" else (x,)
     want = made(*inputs, is_causal=True)
     for mask in (keep, attn.causal(), torch.where(keep, 0.0, -torch.inf)):
         assert_exact(made(*inputs, mask), want)
