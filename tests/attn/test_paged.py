@@ -5,20 +5,19 @@ import torch
 
 import attn
 from tests.attn.cases import randn
-from tests.attn.test_cache import DV, HKV, B, D, N, paged, tensors
+from tests.attn.test_cache import DV, HKV, B, D, K, N, V, paged
 
 
 def test_the_block_table_locates_every_token():
-    _, k, v = tensors()
     cache = paged(page_size=4)
-    cache.update(k, v, torch.tensor([N, 3]))
+    cache.update(K, V, torch.tensor([N, 3]))
     table = cache.block_table
     assert table.dtype == torch.int32 and table.shape == (B, 3)
     assert table[1].tolist()[1:] == [-1, -1]
     for row, length in enumerate((N, 3)):
         for i in range(length):
             page = int(table[row, i // 4])
-            assert torch.equal(cache.pool.key[page, :, i % 4], k[row, :, i])
+            assert torch.equal(cache.pool.key[page, :, i % 4], K[row, :, i])
 
 
 def used(cache):
@@ -26,27 +25,25 @@ def used(cache):
 
 
 def test_a_fork_copies_a_page_only_when_a_partial_one_is_written_to():
-    _, k, v = tensors()
     cache = paged(batch=1, page_size=4)
-    cache.update(k[:1, :, :6], v[:1, :, :6])
+    cache.update(K[:1, :, :6], V[:1, :, :6])
     assert used(cache) == 2
     fork = cache.fork()
     assert used(cache) == 2, "nothing was written"
-    fork.update(k[:1, :, 6:7], v[:1, :, 6:7])
+    fork.update(K[:1, :, 6:7], V[:1, :, 6:7])
     assert used(cache) == 3, "the half-full page"
-    cache.update(k[:1, :, 6:7] + 1, v[:1, :, 6:7])
+    cache.update(K[:1, :, 6:7] + 1, V[:1, :, 6:7])
     assert used(cache) == 3, "now its own"
-    fork.update(k[:1, :, 7:8], v[:1, :, 7:8])
+    fork.update(K[:1, :, 7:8], V[:1, :, 7:8])
     another = fork.fork()
-    another.update(k[:1, :, 8:9], v[:1, :, 8:9])
+    another.update(K[:1, :, 8:9], V[:1, :, 8:9])
     assert used(cache) == 4, "full pages are never copied"
 
 
 def test_released_pages_return_to_the_pool():
-    _, k, v = tensors()
     cache = paged(page_size=2)
     everything = len(cache.pool.free_pages)
-    cache.update(k, v)
+    cache.update(K, V)
     fork = cache.fork()
     cache.crop(3)
     fork.reorder(torch.tensor([0, 0, 1]))
@@ -58,31 +55,29 @@ def test_released_pages_return_to_the_pool():
 
 
 def test_an_update_without_free_pages_is_refused_and_changes_nothing():
-    _, k, v = tensors()
     cache = paged(page_size=2, pages=7)
-    cache.update(k[:, :, :5], v[:, :, :5])  # six pages
+    cache.update(K[:, :, :5], V[:, :, :5])  # six pages
     with pytest.raises(
         ValueError, match="fit in the 1 free pages of 2 .*; got .* 2$"
     ):
-        cache.update(k[:, :, 5:7], v[:, :, 5:7])
+        cache.update(K[:, :, 5:7], V[:, :, 5:7])
     fork = cache.fork()
     with pytest.raises(
         ValueError, match="free pages .*; got tokens for 2"
     ):  # copies
-        fork.update(k[:, :, 5:6], v[:, :, 5:6])
+        fork.update(K[:, :, 5:6], V[:, :, 5:6])
     assert len(cache.pool.free_pages) == 1
     lengths = torch.tensor([0, 1])
-    view = cache.update(k[:, :, 5:6], v[:, :, 5:6], lengths)
-    assert torch.equal(view.key[1], k[1, :, :6])
+    view = cache.update(K[:, :, 5:6], V[:, :, 5:6], lengths)
+    assert torch.equal(view.key[1], K[1, :, :6])
 
 
 def test_two_caches_share_a_pool_but_no_tokens():
-    _, k, v = tensors()
     first = paged()
     second = attn.PagedCache(first.pool, 1)
-    a = first.update(k[:, :, :4], v[:, :, :4])
+    a = first.update(K[:, :, :4], V[:, :, :4])
     b = second.update(randn(1, HKV, 5, D), randn(1, HKV, 5, DV))
-    assert torch.equal(a.key, k[:, :, :4])
+    assert torch.equal(a.key, K[:, :, :4])
     assert torch.equal(b.key, randn(1, HKV, 5, D))
-    again = first.update(k[:, :, 4:5], v[:, :, 4:5])
-    assert torch.equal(again.key, k[:, :, :5])
+    again = first.update(K[:, :, 4:5], V[:, :, 4:5])
+    assert torch.equal(again.key, K[:, :, :5])

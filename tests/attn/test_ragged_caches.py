@@ -6,7 +6,7 @@ import torch
 import attn
 from attn import DynamicCache, QuantizedCache, SlidingCache, StaticCache
 from tests.attn.cases import assert_exact
-from tests.attn.test_cache import DV, HKV, WINDOW, B, D, N, paged, tensors
+from tests.attn.test_cache import DV, HKV, WINDOW, B, D, K, N, Q, V, paged
 
 
 def static(**layout):
@@ -41,19 +41,18 @@ def padded(x, starts, lengths, fill):
 @every_cache
 @pytest.mark.parametrize("turns", TURNS, ids=str)
 def test_rows_of_different_lengths_equal_each_row_alone(make, turns):
-    q, k, v = tensors()
     cache = make()
     mask = getattr(cache, "mask", attn.causal())
     done = [0] * B
     for counts in turns:
-        key, value = (padded(x, done, counts, torch.nan) for x in (k, v))
+        key, value = (padded(x, done, counts, torch.nan) for x in (K, V))
         equal = len({*counts}) == 1  # as in decoding, where none is given
         view = cache.update(
             key, value, None if equal else torch.tensor(counts)
         )
         positions = cache.key_positions(view).expand(B, -1)
         out = attn.grouped_attention(
-            padded(q, done, counts, 0.0),
+            padded(Q, done, counts, 0.0),
             view.key,
             view.value,
             mask,
@@ -62,9 +61,9 @@ def test_rows_of_different_lengths_equal_each_row_alone(make, turns):
         for row, (start, count) in enumerate(zip(done, counts, strict=True)):
             end = start + count
             alone = attn.grouped_attention(
-                q[row, :, start:end],
-                k[row, :, :end],
-                v[row, :, :end],
+                Q[row, :, start:end],
+                K[row, :, :end],
+                V[row, :, :end],
                 mask,
                 q_offset=start,
             )
@@ -82,18 +81,17 @@ def test_rows_of_different_lengths_equal_each_row_alone(make, turns):
 
 @every_cache
 def test_ragged_rows_are_reordered_forked_and_cropped(make):
-    _, k, v = tensors()
     cache = make()
     lengths = torch.tensor([2, 4])
-    cache.update(k[:, :, :5], v[:, :, :5], lengths)
+    cache.update(K[:, :, :5], V[:, :, :5], lengths)
     fork = cache.fork()
     cache.reorder(torch.tensor([1, 0]))
     assert cache.seq_len.tolist() == [4, 2]
-    view = cache.update(k[:, :, 5:6], v[:, :, 5:6])
+    view = cache.update(K[:, :, 5:6], V[:, :, 5:6])
     for row, other, count in ((0, 1, 4), (1, 0, 2)):
         stored = int(view.q_offset[row])
         expected = torch.cat(
-            [k[other, :, count - stored : count], k[row, :, 5:6]], 1
+            [K[other, :, count - stored : count], K[row, :, 5:6]], 1
         )
         assert torch.equal(view.key[row, :, : stored + 1], expected)
     assert fork.seq_len.tolist() == [2, 4]
@@ -104,25 +102,24 @@ def test_ragged_rows_are_reordered_forked_and_cropped(make):
     with pytest.raises(ValueError, match="length must be 0 to 2"):
         fork.crop(3)
     fork.crop(1)
-    view = fork.update(k[:, :, 1:2], v[:, :, 1:2])
-    assert torch.equal(view.key, k[:, :, :2])
+    view = fork.update(K[:, :, 1:2], V[:, :, 1:2])
+    assert torch.equal(view.key, K[:, :, :2])
     assert torch.as_tensor(fork.seq_len).eq(2).all()
 
 
 def test_caches_that_cannot_store_ragged_rows_refuse_them():
-    _, k, v = tensors()
     lengths = torch.tensor([1, 2])
     for cache, message in (
         (QuantizedCache(), "lengths must be None with a QuantizedCache"),
         (SlidingCache(3, 1), "lengths must be None with num_sink_tokens"),
     ):
         with pytest.raises(ValueError, match=message):
-            cache.update(k, v, lengths)
+            cache.update(K, V, lengths)
         assert cache.seq_len == 0
     full = static()
-    full.update(k[:, :, :8], v[:, :, :8], torch.tensor([8, 1]))
+    full.update(K[:, :, :8], V[:, :, :8], torch.tensor([8, 1]))
     with pytest.raises(ValueError, match="key must fit in .*, 11 .*; got 12"):
-        full.update(k[:, :, :4], v[:, :, :4], torch.tensor([4, 0]))
+        full.update(K[:, :, :4], V[:, :, :4], torch.tensor([4, 0]))
     assert full.seq_len.tolist() == [8, 1]
 
 
@@ -137,9 +134,8 @@ def test_caches_that_cannot_store_ragged_rows_refuse_them():
     ),
 )
 def test_wrong_lengths_are_refused(make, lengths, message):
-    _, k, v = tensors()
     with pytest.raises((ValueError, TypeError), match=message):
-        make().update(k[:, :, :3], v[:, :, :3], torch.tensor(lengths))
+        make().update(K[:, :, :3], V[:, :, :3], torch.tensor(lengths))
 
 
 def test_a_cache_without_lengths_serves_rows_of_one_length():

@@ -8,11 +8,13 @@ from attn.cache import SlidingCache
 from tests.attn.cases import assert_exact
 from tests.attn.test_cache import (
     WINDOW,
+    K,
     N,
+    Q,
+    V,
     every_chunking,
     in_chunks,
     pieces,
-    tensors,
 )
 from tests.attn.test_decoding import IDS, model_of
 
@@ -28,14 +30,13 @@ def seen(i, sinks):
 @every_chunking
 @every_number
 def test_attention_over_sinks_in_chunks_equals_its_mask_at_once(sinks, chunks):
-    q, k, v = tensors()
     cache = SlidingCache(WINDOW, sinks)
     dense = cache.mask.dense(N)[0, 0]
     assert [x.nonzero().flatten().tolist() for x in dense] == [
         seen(i, sinks) for i in range(N)
     ]
-    whole = attn.grouped_attention(q, k, v, cache.mask)
-    out = in_chunks(cache, chunks, q, k, v, attn_mask=cache.mask)
+    whole = attn.grouped_attention(Q, K, V, cache.mask)
+    out = in_chunks(cache, chunks, Q, K, V, attn_mask=cache.mask)
     assert_exact(out, whole)
 
 
@@ -44,14 +45,13 @@ def test_attention_over_sinks_in_chunks_equals_its_mask_at_once(sinks, chunks):
 def test_sinks_and_window_keep_their_positions_and_the_rest_is_dropped(
     sinks, chunks
 ):
-    _, k, v = tensors()
     cache, end = SlidingCache(WINDOW, sinks), 0
-    for new_key, new_value in pieces(chunks, k, v):
+    for new_key, new_value in pieces(chunks, K, V):
         start, end = end, end + new_key.shape[2]
         view = cache.update(new_key, new_value)
         at = cache.key_positions(view)
-        assert torch.equal(view.key, k[:, :, at])
-        assert torch.equal(view.value, v[:, :, at])
+        assert torch.equal(view.key, K[:, :, at])
+        assert torch.equal(view.value, V[:, :, at])
         assert at[view.q_offset :].tolist() == list(range(start, end))
         stored = min(end, sinks + WINDOW - 1)
         assert cache.key.shape[2] == stored
