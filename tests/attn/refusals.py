@@ -8,6 +8,16 @@ import pytest
 BOTH = (TypeError, ValueError)
 
 
+def type_error(message: str) -> Any:
+    """Expect a TypeError whose message has this pattern."""
+    return pytest.raises(TypeError, match=message)
+
+
+def value_error(message: str) -> Any:
+    """Expect a ValueError whose message has this pattern."""
+    return pytest.raises(ValueError, match=message)
+
+
 def refused(
     calls: Mapping[str, Any] | Sequence[tuple[str, Any]],
     error: type[Exception] | tuple[type[Exception], ...] = BOTH,

@@ -16,6 +16,7 @@ from attn.cache import (
 from attn.profiling import peak_bytes
 from tests.attn.cases import assert_exact, randn
 from tests.attn.graphs import in_one_graph
+from tests.attn.refusals import type_error, value_error
 
 B, H, HKV, N, D, DV = 2, 4, 2, 11, 8, 6
 WINDOW = 4
@@ -171,7 +172,7 @@ def test_a_sliding_cache_keeps_no_more_than_its_window():
         assert view.key.shape[2] == min(i + 1, WINDOW)
         assert cache.key.shape[2] == min(i + 1, WINDOW - 1)
     cache.crop(N)  # nothing to forget
-    with pytest.raises(ValueError, match="forgotten the tokens before"):
+    with value_error("forgotten the tokens before"):
         cache.crop(N - 1)
 
 
@@ -255,17 +256,13 @@ def test_keys_that_do_not_fit_are_refused_and_leave_the_cache_unchanged(
     cache.update(K[:, :, :5], V[:, :, :5])
     with pytest.raises(ValueError, match=message):
         cache.update(randn(*key), randn(*value))
-    with pytest.raises(
-        TypeError, match="of the cache, torch.float64 .*; got torch.float32"
-    ):
+    with type_error("of the cache, torch.float64 .*; got torch.float32"):
         cache.update(K[:, :, :1].float(), V[:, :, :1].float())
-    with pytest.raises(ValueError, match="rows must be 0 to 1; got 0 to 2"):
+    with value_error("rows must be 0 to 1; got 0 to 2"):
         cache.reorder(torch.tensor([0, B]))
-    with pytest.raises(
-        TypeError, match="rows must be integers .*; got torch.float32"
-    ):
+    with type_error("rows must be integers .*; got torch.float32"):
         cache.reorder(torch.tensor([0.0]))
-    with pytest.raises(ValueError, match="length must be 0 to 5, .*; got 6"):
+    with value_error("length must be 0 to 5, .*; got 6"):
         cache.crop(6)
     view = cache.update(K[:, :, 5:6], V[:, :, 5:6])
     assert torch.equal(view.key, K[:, :, 6 - view.key.shape[2] : 6])
@@ -274,9 +271,7 @@ def test_keys_that_do_not_fit_are_refused_and_leave_the_cache_unchanged(
 def test_a_full_static_cache_refuses_tokens_and_states_its_room():
     cache = static(capacity=6)
     cache.update(K[:, :, :4], V[:, :, :4])
-    with pytest.raises(
-        ValueError, match="at most 2 tokens, as 4 of 6 .*; got 3"
-    ):
+    with value_error("at most 2 tokens, as 4 of 6 .*; got 3"):
         cache.update(K[:, :, :3], V[:, :, :3])
     assert cache.update(K[:, :, 4:6], V[:, :, 4:6]).key.shape[2] == 6
 
@@ -287,17 +282,15 @@ def test_a_full_static_cache_refuses_tokens_and_states_its_room():
     ids=lambda x: type(x).__name__,
 )
 def test_a_cache_refuses_lists_none_and_lengths_that_are_no_integers(cache):
-    with pytest.raises(TypeError, match="key must be a torch.Tensor; got li"):
+    with type_error("key must be a torch.Tensor; got li"):
         cache.update(K.tolist(), V)
-    with pytest.raises(TypeError, match="value must be a torch.Tensor; got"):
+    with type_error("value must be a torch.Tensor; got"):
         cache.update(K, None)
     cache.update(K[:, :, :4], V[:, :, :4])
     for length in (2.5, None, "2"):
-        with pytest.raises(TypeError, match="length must be an int, at le"):
+        with type_error("length must be an int, at le"):
             cache.crop(length)
-    with pytest.raises(
-        TypeError, match="rows must be a torch.Tensor; got list"
-    ):
+    with type_error("rows must be a torch.Tensor; got list"):
         cache.reorder([0])
     assert cache.seq_len == 4
 
@@ -315,5 +308,5 @@ def test_cache_sizes_must_be_integers_of_at_least_their_minimum():
             error = ValueError if size == -1 else TypeError
             with pytest.raises(error, match=message):
                 make(size)
-    with pytest.raises(ValueError, match="length must be an int, .*; got -1"):
+    with value_error("length must be an int, .*; got -1"):
         DynamicCache().positions(-1)

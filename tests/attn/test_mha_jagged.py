@@ -9,6 +9,7 @@ import attn
 from attn.nn import MultiHeadAttention
 from tests.attn.cases import assert_exact, randn
 from tests.attn.mha import E, H, make
+from tests.attn.refusals import type_error, value_error
 
 
 class Tutorial(nn.Module):
@@ -180,24 +181,16 @@ def test_a_jagged_batch_may_have_an_empty_row(jagged_form):
 def test_mixed_jagged_and_dense_inputs_are_refused():
     ours = MultiHeadAttention(E, H).double()
     x, y = jagged((3, 1, 6)), randn(3, 6, E)
-    with pytest.raises(TypeError, match="all dense; got nested, dense, dense"):
+    with type_error("all dense; got nested, dense, dense"):
         ours(x, y)
-    with pytest.raises(
-        TypeError, match="all dense; got dense, nested, nested"
-    ):
+    with type_error("all dense; got dense, nested, nested"):
         ours(y, x)
-    with pytest.raises(
-        ValueError, match="key_padding_mask must be None with nested"
-    ):
+    with value_error("key_padding_mask must be None with nested"):
         ours(x, key_padding_mask=torch.zeros(3, 6, dtype=torch.bool))
-    with pytest.raises(ValueError, match="key must have the batch size"):
+    with value_error("key must have the batch size"):
         ours(x, jagged((3, 1)))
-    with pytest.raises(
-        ValueError, match=r"in every row, \[3, 1, 6\]; got \[1, 3, 6\]"
-    ):
+    with value_error(r"in every row, \[3, 1, 6\]; got \[1, 3, 6\]"):
         ours(x, x, jagged((1, 3, 6)))
     strided = torch.nested.nested_tensor([randn(3, E), randn(2, E)])
-    with pytest.raises(
-        TypeError, match="must have layout torch.jagged .*; got"
-    ):
+    with type_error("must have layout torch.jagged .*; got"):
         ours(strided)

@@ -16,6 +16,7 @@ from attn.nn import (
 )
 from tests.attn.cases import assert_exact, randn
 from tests.attn.models import count, randomised
+from tests.attn.refusals import value_error
 
 C = 6
 
@@ -124,15 +125,11 @@ def test_batch_norm_keeps_the_running_statistics_of_pytorch(shape):
 
 def test_batch_norm_refuses_a_single_value_and_wrong_shapes():
     norm = BatchNorm(C)
-    with pytest.raises(ValueError, match="two values a feature .*; got 1"):
+    with value_error("two values a feature .*; got 1"):
         norm(torch.zeros(1, C))
-    with pytest.raises(
-        ValueError, match=r"\(N, C, L\) with C = 6; got \(2, 5, 6\)"
-    ):
+    with value_error(r"\(N, C, L\) with C = 6; got \(2, 5, 6\)"):
         norm(torch.zeros(2, 5, C))
-    with pytest.raises(
-        ValueError, match=r"x must have shape \(N, C\) or .*; got \(6,\)"
-    ):
+    with value_error(r"x must have shape \(N, C\) or .*; got \(6,\)"):
         norm(torch.zeros(C))
 
 
@@ -181,9 +178,7 @@ def test_a_gated_feed_forward_has_as_many_weights(embed_dim):
 def test_multiple_of_gives_llamas_hidden_width():
     assert gated_hidden_dim(4096, multiple_of=256) == 11008
     assert gated_hidden_dim(768, multiple_of=256) == 2048
-    with pytest.raises(
-        ValueError, match="multiple_of must be an int, at least 1; got 0"
-    ):
+    with value_error("multiple_of must be an int, at least 1; got 0"):
         gated_hidden_dim(768, 0)
 
 
@@ -194,7 +189,5 @@ def test_feed_forwards_drop_in_training_and_refuse_unknown_activations(cls):
     assert not torch.equal(module(x), module(x))
     module.eval()
     assert torch.equal(module(x), module(x))
-    with pytest.raises(
-        ValueError, match="activation must be one of .*; got 'swish'"
-    ):
+    with value_error("activation must be one of .*; got 'swish'"):
         cls(C, activation="swish")

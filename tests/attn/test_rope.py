@@ -5,6 +5,7 @@ import torch
 
 import attn
 from tests.attn.cases import randn32 as randn
+from tests.attn.refusals import type_error, value_error
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -19,9 +20,7 @@ def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():
     cos, sin = tables(positions, 16)
     assert cos.dtype == sin.dtype == torch.float32
     assert not torch.equal(sin[0], sin[1])
-    with pytest.raises(
-        TypeError, match="got torch.bfloat16, which cannot count"
-    ):
+    with type_error("got torch.bfloat16, which cannot count"):
         tables(positions.bfloat16(), 16)
     frequencies = attn.rope_frequencies(16).inv_freq.bfloat16()
     assert attn.rope_tables(positions, frequencies)[0].dtype == torch.float32
@@ -86,9 +85,7 @@ def test_rope_tables_of_a_wrong_shape_are_refused(x, table, says):
 def test_rope_tables_of_the_other_layout_are_refused(interleaved):
     x = randn(2, 3, 5, 8)
     cos, sin = tables(torch.arange(5), 8, not interleaved)
-    with pytest.raises(
-        ValueError, match=f"got .* of interleaved={not interleaved}"
-    ):
+    with value_error(f"got .* of interleaved={not interleaved}"):
         attn.apply_rope(x, cos, sin, interleaved)
     # At position 0, for one pair, or without positions, both are the same.
     for table in (
@@ -103,7 +100,7 @@ def test_rope_tables_of_the_other_layout_are_refused(interleaved):
 
 
 def test_cos_and_sin_of_different_widths_are_refused():
-    with pytest.raises(ValueError, match="sin must have .* cos, 8; got 6"):
+    with value_error("sin must have .* cos, 8; got 6"):
         attn.apply_rope(randn(5, 8), randn(5, 8), randn(5, 6))
 
 
@@ -162,11 +159,9 @@ def test_weights_convert_as_transformers_converts_metas():
 
 
 def test_invalid_layout_conversions_are_refused():
-    with pytest.raises(
-        ValueError, match="axis 0 of x must .*; got 10 elements"
-    ):
+    with value_error("axis 0 of x must .*; got 10 elements"):
         attn.convert_pairing(randn(10, 3), "half", dim=0, head_dim=4)
-    with pytest.raises(ValueError, match="rotary_dim must be even .*; got 3"):
+    with value_error("rotary_dim must be even .*; got 3"):
         attn.convert_pairing(randn(10), "half", rotary_dim=3)
-    with pytest.raises(ValueError, match="to must be 'half' .*; got 'neox'"):
+    with value_error("to must be 'half' .*; got 'neox'"):
         attn.convert_pairing(randn(8), "neox")

@@ -20,6 +20,7 @@ from tests.attn.models import (
     new,
     randomised,
 )
+from tests.attn.refusals import value_error
 from tests.marks import exhaustive_but
 
 
@@ -106,9 +107,7 @@ def test_input_embeddings_may_replace_ids_but_not_accompany_them():
     vectors = made.token_embedding(x)
     assert torch.equal(made(inputs_embeds=vectors), made(x))
     for wrong in ({}, {"ids": x, "inputs_embeds": vectors}):
-        with pytest.raises(
-            ValueError, match="exactly one of .*; got (neither|both)"
-        ):
+        with value_error("exactly one of .*; got (neither|both)"):
             made(**wrong)
 
 
@@ -142,9 +141,7 @@ def test_a_decoder_ignores_the_padding_of_its_memory():
     out = decoder(y, memory=memory, memory_attention_mask=valid)
     short = encoder(x[:1, :3])
     assert_exact(out[:1], decoder(y[:1], memory=short))
-    with pytest.raises(
-        ValueError, match="memory must be given with cross_attention; got None"
-    ):
+    with value_error("memory must be given with cross_attention; got None"):
         decoder(y)
 
 
@@ -158,9 +155,7 @@ def test_segments_embed_scale_and_final_softcap_apply():
     vectors = 3.0 * made.token_embedding(x)
     assert_exact(made(inputs_embeds=vectors), made(x))
     plain = model("none")
-    with pytest.raises(
-        ValueError, match="segments must be None .*; got a tensor"
-    ):
+    with value_error("segments must be None .*; got a tensor"):
         plain(x, segments=kinds)
 
 
