@@ -82,10 +82,9 @@ THEIRS = {
 }
 
 
-def their_model(name, impl="eager", device="cpu"):
+def their_model(name, impl="eager"):
     """The model of transformers that has this shape."""
-    family, shape = name.partition(",")[0], SHAPES.get(name) or PUBLISHED[name]
-    family = {"GPT-2": "GPT2", "Llama-3-8B": "Llama"}.get(family, family)
+    family, shape = name.partition(",")[0], SHAPES[name]
     names = THEIRS.get(family, THEIRS[""])
     config = getattr(transformers, f"{family}Config")(
         vocab_size=shape.vocab_size,
@@ -103,8 +102,7 @@ def their_model(name, impl="eager", device="cpu"):
     config._attn_implementation = impl
     head = "LMHeadModel" if family == "GPT2" else "ForCausalLM"
     torch.manual_seed(0)
-    with torch.device(device):
-        return getattr(transformers, f"{family}{head}")(config)
+    return getattr(transformers, f"{family}{head}")(config)
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,14 @@ from transformers.models.deepseek_v4 import modeling_deepseek_v4 as v4
 import attn
 from attn.functional import index_scores
 from attn.nn import KeyCompressor, LatentAttention, LightningIndexer
-from tests.attn import hf_families
+from tests.attn import hf_decoders, hf_families
 from tests.attn.cases import randn as draw
 
 E, H, R, NOPE, ROPE, V, L = 32, 4, 12, 16, 8, 10, 20
 TOP_K, INDEX_HEADS, INDEX_DIM = 5, 12, 16
-CONFIG = {
+CONFIG = hf_decoders.DECODERS["deepseek_v3"] | {
     "vocab_size": 17,
     "hidden_size": E,
-    "intermediate_size": 16,
-    "moe_intermediate_size": 16,
     "num_hidden_layers": 1,
     "num_attention_heads": H,
     "num_key_value_heads": H,
@@ -32,11 +30,6 @@ CONFIG = {
     "qk_rope_head_dim": ROPE,
     "v_head_dim": V,
     "head_dim": ROPE,
-    "n_routed_experts": 4,
-    "num_experts_per_tok": 2,
-    "n_group": 1,
-    "topk_group": 1,
-    "first_k_dense_replace": 1,
     "index_topk": TOP_K,
     "index_n_heads": INDEX_HEADS,
     "index_head_dim": INDEX_DIM,
