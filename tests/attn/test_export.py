@@ -10,6 +10,7 @@ import torch._dynamo.testing
 import attn
 from attn import attention, causal, documents, padding, prefix, sliding_window
 from tests.attn.models import small_llama
+from tests.attn.public_calls import With
 from tests.marks import exhaustive_but
 
 #: Masks of a call, from data ``(B, S)`` of any batch and length. What depends
@@ -52,27 +53,14 @@ CALLS = {name: call_of(x) for name, x in (MASKS | OTHERS).items()} | {
 }
 
 
-class Call(torch.nn.Module):
-    """A function as a module, which torch.export needs."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors):
-        return self.function(*tensors)
+def as_module(function):
+    """Return what torch.export needs."""
+    return With(None, lambda _, *tensors: function(*tensors))
 
 
-class PaddedModel(torch.nn.Module):
-    """A model whose padding is found in its input."""
-
-    def __init__(self):
-        super().__init__()
-        self.model = small_llama(num_layers=1)
-
-    def forward(self, x):
-        ids = x[..., 0].gt(0).long()
-        return self.model(ids, attention_mask=x[..., 1] > -1)
+def padded(model, x):
+    """Find the padding of a model in its input."""
+    return model(x[..., 0].gt(0).long(), attention_mask=x[..., 1] > -1)
 
 
 def heads(batch, length):
@@ -92,10 +80,10 @@ MODULES = {
     "RoPE and a window": lambda: attn.MultiHeadAttention(
         16, 4, rope=attn.Rope(4), window=(2, 0)
     ),
-    "a padded model": PaddedModel,
+    "a padded model": lambda: With(small_llama(num_layers=1), padded),
 }
 CASES = {
-    **{name: (partial(Call, f), heads) for name, f in CALLS.items()},
+    **{name: (partial(as_module, f), heads) for name, f in CALLS.items()},
     **{name: (build, tokens) for name, build in MODULES.items()},
 }
 
@@ -137,7 +125,7 @@ def test_an_exported_call_takes_any_batch_and_lengths(options):
         return torch.randn(batch, 4, length, 8), key, torch.randn(batch, keys)
 
     keys = LENGTH if kind == "documents" else torch.export.Dim("S", min=2)
-    exports(Call(call), inputs, ({2: LENGTH}, {2: keys}, {1: keys}))
+    exports(as_module(call), inputs, ({2: LENGTH}, {2: keys}, {1: keys}))
 
 
 traced = pytest.mark.filterwarnings(
@@ -150,7 +138,7 @@ def exports(module, inputs, shapes):
     """Compare what was exported with the module, at other sizes."""
     shapes = [{0: BATCH, **shape} for shape in shapes]
     example = inputs(2, 9)
-    if isinstance(module, Call):
+    if isinstance(module, With):
         shapes = (tuple(shapes),)
     program = torch.export.export(module, example, dynamic_shapes=shapes)
     for sizes in ((2, 9), (3, 5), (5, 40)):
@@ -158,17 +146,11 @@ def exports(module, inputs, shapes):
         torch.testing.assert_close(program.module()(*other), module(*other))
 
 
-class Stateful(torch.nn.Module):
-    """A layer whose state comes in and goes out."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x, state):
-        cache = attn.StateCache()
-        cache.update(state)
-        return self.layer(x, cache=cache), cache.state
+def stateful(layer, x, state):
+    """Call a layer whose state comes in and goes out."""
+    cache = attn.StateCache()
+    cache.update(state)
+    return layer(x, cache=cache), cache.state
 
 
 STATE_LAYERS = [
@@ -195,25 +177,14 @@ def test_a_state_layer_exports_and_compiles_for_any_length(build):
         def inputs(batch, length):
             return *tokens(batch, length), torch.randn(batch, 2, 8, 9)
 
-        exports(Stateful(layer), inputs, [{1: LENGTH}, {}])
+        exports(With(layer, stateful), inputs, [{1: LENGTH}, {}])
 
 
-class Chosen(torch.nn.Module):
-    """As many rows as a tensor says: known only at run time."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x, keep):
-        return self.layer(x[keep])
-
-
-@pytest.mark.parametrize(
-    "build", [x for x in MODULES.values() if x is not PaddedModel]
-)
-def test_an_exported_batch_may_be_known_only_at_run_time(build):
-    module, (x,) = Chosen(build()).eval(), tokens(4, 6)
+@pytest.mark.parametrize("name", [x for x in MODULES if "model" not in x])
+def test_an_exported_batch_may_be_known_only_at_run_time(name):
+    """As many rows as a tensor says."""
+    module = With(MODULES[name](), lambda layer, x, keep: layer(x[keep]))
+    module, (x,) = module.eval(), tokens(4, 6)
     example = x, torch.tensor([True, False, True, True])
     program = torch.export.export(module, example, strict=False)
     for few in (example[1], x[:, 0, 0] < 9, torch.arange(4) == 1):
@@ -233,7 +204,9 @@ def test_an_exported_batch_may_be_known_only_at_run_time(build):
 def test_a_trace_does_not_keep_what_held_for_its_example(
     options, length, other
 ):
-    module = Call(lambda q, k: attention(q, k, k, enable_gqa=True, **options))
+    module = as_module(
+        lambda q, k: attention(q, k, k, enable_gqa=True, **options)
+    )
     traced = torch.jit.trace(module, heads(1, length))
     inputs = heads(1, other)
     torch.testing.assert_close(traced(*inputs), module(*inputs))
@@ -252,6 +225,6 @@ def test_a_traced_call_takes_other_sizes(name):
 
 @traced
 def test_tiles_are_refused_in_a_trace():
-    tiled = Call(lambda q, k: attention(q, k, k, impl="tiled"))
+    tiled = as_module(lambda q, k: attention(q, k, k, impl="tiled"))
     with pytest.raises(ValueError, match=r"tiled cannot: torch\.jit\.trace"):
         torch.jit.trace(tiled, (torch.randn(1, 2, 3, 4),) * 2)

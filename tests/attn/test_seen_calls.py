@@ -13,6 +13,7 @@ from attn import api
 from attn.backends import cpu_gqa, seen_calls
 from attn.functional.inputs import validate
 from tests.attn.cases import assert_exact, randn
+from tests.attn.public_calls import With
 
 
 def qkv(L=5, S=9, H=4, Hkv=2, seed=0, dtype=torch.float32):
@@ -182,20 +183,12 @@ def test_a_traced_graph_has_no_memory():
     def call(*tensors):
         return attn.attention(*tensors, enable_gqa=True)
 
+    module = With(None, lambda _, *tensors: call(*tensors))
     traced = torch.jit.trace(call, tuple(tensors), check_trace=False)
-    exported = torch.export.export(_Module(call), tuple(tensors)).module()
+    exported = torch.export.export(module, tuple(tensors)).module()
     assert not seen_calls._outcomes
     for made in (traced, exported):
         assert torch.allclose(made(*tensors), call(*tensors), atol=1e-6)
-
-
-class _Module(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self.call = call
-
-    def forward(self, *tensors):
-        return self.call(*tensors)
 
 
 @pytest.mark.parametrize("argument", ["query", "attn_mask"])
