@@ -102,21 +102,17 @@ def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):
     assert_exact(got, torch.autograd.grad(want, (q, k, v), seed))
 
 
-def test_blocks_that_look_alike_are_one_call_that_copies_no_key(monkeypatch):
+def test_blocks_that_look_alike_are_one_call_that_copies_no_key(
+    monkeypatch, record
+):
     monkeypatch.setattr(cpu_window, "BLOCK", 8)
-    calls, torchs = [], F.scaled_dot_product_attention
-
-    def counting(*tensors, **options):
-        calls.append(tensors)
-        return torchs(*tensors, **options)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", counting)
+    calls = record(F, "scaled_dot_product_attention")
     q, k, v = qkv(100, 100)
     said = {"window": (16, 0), "enable_gqa": True}
     out = api.attention(q, k, v, impl="cpu_window", **said)
     # Of 13 blocks of each row of the batch, three are cut off.
-    assert [len(x[0]) for x in calls] == [2, 2, 10, 10, 2]
-    for given, used in zip((k, v), calls[2][1:3], strict=True):
+    assert [len(tensors[0]) for tensors, _ in calls] == [2, 2, 10, 10, 2]
+    for given, used in zip((k, v), calls[2][0][1:3], strict=True):
         start, end = given.data_ptr(), given.numel() * given.element_size()
         assert start <= used.data_ptr() < start + end
     wide = [x.double() for x in (q, k, v)]
@@ -197,17 +193,11 @@ def test_scores_of_bfloat16_are_not_rounded_to_it():
 @pytest.mark.parametrize("heads", (3, 4))
 @pytest.mark.parametrize("batch", ((), (2,), (2, 3)), ids=str)
 def test_large_caches_are_multiplied_and_give_the_same(
-    heads, batch, monkeypatch
+    heads, batch, monkeypatch, record
 ):
     """Keys times queries, which only pays for more than a test has."""
-    called = []
-    products = cpu_gqa._by_products
     monkeypatch.setattr(cpu_gqa, "LARGE_CACHE", 0)
-    monkeypatch.setattr(
-        cpu_gqa,
-        "_by_products",
-        lambda *a: called.append(1) or products(*a),
-    )
+    called = record(cpu_gqa, "_by_products")
     q = randn(*batch, 2 * heads, 1, 8).requires_grad_()
     k, v = randn(*batch, 2, 40, 8, seed=1), randn(*batch, 2, 40, 5, seed=2)
     k, v = k.requires_grad_(), v.requires_grad_()

@@ -224,8 +224,7 @@ def test_random_numbers_are_as_if_nobody_had_measured(own):
 def test_a_real_clock_and_the_books_own(monkeypatch):
     monkeypatch.setattr(api.registry, "seconds", {})
     said = {**SAID, "softcap": 2.0, "sinks": torch.zeros(4)}  # not for Flex
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         found = api.autotune(Q, K, V, **said)
     (seconds,) = api.registry.seconds.values()
     assert {*seconds} == {"tiled", "grouped"}

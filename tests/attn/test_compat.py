@@ -44,16 +44,9 @@ def launch():
 
 
 @pytest.fixture
-def searches(monkeypatch):
+def searches(record):
     """The searches through triton.language, one entry each."""
-    seen, patch = [], interpreter._patch_lang
-
-    def counted(fn):
-        seen.append(fn.__name__)
-        return patch(fn)
-
-    monkeypatch.setattr(interpreter, "_patch_lang", counted)
-    return seen
+    return record(interpreter, "_patch_lang")
 
 
 def test_many_launches_search_the_language_once_with_equal_results(searches):

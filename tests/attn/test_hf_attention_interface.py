@@ -28,17 +28,9 @@ def registered():
 
 
 @pytest.fixture
-def calls(monkeypatch):
-    """Return the keywords of every call of our attention."""
-    recorded = []
-    real = attention_interface.api.attention
-
-    def recording(*args, **kwargs):
-        recorded.append(kwargs)
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(attention_interface.api, "attention", recording)
-    return recorded
+def calls(record):
+    """Return every call of our attention."""
+    return record(attention_interface.api, "attention")
 
 
 @pytest.mark.parametrize("family", DECODERS)
@@ -173,7 +165,7 @@ def test_a_registered_name_selects_its_implementation(impl, calls):
     hf.register(f"attn-{impl}", impl)
     decoder = model("mistral", f"attn-{impl}")
     assert (decoder(tokens()).logits - want).abs().max() < 1e-4
-    assert {call["impl"] for call in calls} == {impl}
+    assert {options["impl"] for _, options in calls} == {impl}
 
 
 @torch.no_grad()
@@ -208,7 +200,7 @@ def test_masks_reach_the_layers_as_predicates(calls, monkeypatch):
     """A layer's mask is a tensor only where tokens are padded."""
     decoder = model("gemma2", "attn")
     decoder(tokens(), attention_mask=torch.ones(3, 11).long())
-    assert [call["softcap"] for call in calls] == [2.0, 2.0]
+    assert [options["softcap"] for _, options in calls] == [2.0, 2.0]
     masks = []
 
     def caught(query, key, value, mask, **rest):

@@ -14,8 +14,7 @@ from attn.hf import MaskSpec, registration
 from tests.attn.hf_decoders import config, distance, model, pad, tokens
 from tests.processes import run_python
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
+with warnings.catch_warnings(action="ignore"):
     import transformers as T
     from torch.nn.attention.flex_attention import BlockMask
     from transformers import masking_utils

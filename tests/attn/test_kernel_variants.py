@@ -113,15 +113,12 @@ def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
 @pytest.mark.parametrize("dtype", (FP32, BF16), ids=str)
 @pytest.mark.parametrize("name", ("causal, last", "all"))
 def test_the_backward_kernels_load_by_descriptors_as_by_pointers(
-    monkeypatch, dtype, name
+    monkeypatch, record, dtype, name
 ):
     sizes = (2, 4, 2, 19, 37, 80, 32)
-    row, made = Config(16, 32, 4, 1, "for a test", "tma"), []
-    own = gradients.descriptors
+    row = Config(16, 32, 4, 1, "for a test", "tma")
     monkeypatch.setattr(configs, "config_of", lambda *_: row)
-    monkeypatch.setattr(
-        gradients, "descriptors", lambda *x: made.append(x) or own(*x)
-    )
+    made = record(gradients, "descriptors")
     assert_close_to_float64(sizes, options(name, sizes), dtype)
     assert len(made) >= 2, "of dK and dV, and of dQ"
 

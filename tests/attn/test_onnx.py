@@ -41,8 +41,7 @@ def cases_of(operator):
     A module makes its cases when it is imported, with a seed of its own.
     ONNX imports the modules of all operators, which takes seconds.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         from onnx.backend.test.case import node
 
         importlib.import_module(f"{node.__name__}.{operator.lower()}")

@@ -256,7 +256,6 @@ def test_an_explanation_prints_as_a_table():
 def test_explain_torch_computes_nothing_and_does_not_warn():
     state = torch.random.get_rng_state()
     qkv, arguments = a_call(dropout_p=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         explain_torch(*qkv, **arguments)
     assert torch.equal(state, torch.random.get_rng_state())

@@ -30,16 +30,9 @@ def unseen(monkeypatch):
 
 
 @pytest.fixture
-def validated(monkeypatch):
+def validated(record):
     """Collect the calls that are validated."""
-    calls = []
-
-    def counted(*tensors, **options):
-        calls.append(options)
-        return validate(*tensors, **options)
-
-    monkeypatch.setattr(api, "validate", counted)
-    return calls
+    return record(api, "validate")
 
 
 OPTIONS = {

@@ -250,17 +250,11 @@ def test_a_lowered_limit_ends_a_request_where_it_is():
         engine.abort([runs])
 
 
-def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch):
+def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch, record):
     pytest.importorskip("triton")
     from attn import kernels
 
-    varlen, calls = kernels.varlen_attention, []
-
-    def recorded(query, *args, **options):
-        calls.append(len(query))
-        return varlen(query, *args, **options)
-
-    monkeypatch.setattr(kernels, "varlen_attention", recorded)
+    calls = record(kernels, "varlen_attention")
     torch.manual_seed(0)
     net = small_llama(attention="triton", window=(6, 0)).eval()
     texts = prompts(3)
@@ -270,7 +264,8 @@ def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch):
     for i, text in enumerate(texts):
         assert engine.run()[i] == alone(net, text, 3)
     read = [sum(x.num_scheduled_tokens.values()) for x in outputs]
-    assert calls == [n for n in read for _ in net.blocks]
+    rows = [len(query) for (query, *_), _ in calls]
+    assert rows == [n for n in read for _ in net.blocks]
 
 
 @pytest.mark.exhaustive
