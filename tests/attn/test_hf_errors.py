@@ -53,27 +53,21 @@ def test_rows_that_cannot_be_split_are_named(mapping):
         copy_weights(module, {"qkv.weight": torch.zeros(10, 4)}, table, 3)
 
 
-def test_a_missing_required_field_is_named():
-    with pytest.raises(ValueError, match="config must have hidden_size"):
-        Config({"model_type": "llama"})("hidden_size")
-
-
-def test_an_unsupported_value_of_a_field_is_named():
+def test_a_field_that_is_missing_or_not_supported_is_named():
     c = Config({"model_type": "bloom", "tp": 2})
+    with pytest.raises(ValueError, match="config must have hidden_size"):
+        c("hidden_size")
     with pytest.raises(
         NotImplementedError, match="config.tp must be 1 .*got 2"
     ):
         c.require(tp=1)
+    with pytest.raises(ValueError, match="model_type"):
+        Config({})
+    with pytest.raises(TypeError, match="int"):
+        Config(3)
 
 
 @pytest.mark.parametrize("wrong", (3, None, "gpt2", nn.Linear(2, 2)), ids=str)
 def test_only_a_model_or_its_weights_are_loaded(wrong):
     with pytest.raises(TypeError, match="model_or_weights must be a model of"):
         hf.load(wrong)
-
-
-def test_a_configuration_needs_a_family():
-    with pytest.raises(ValueError, match="model_type"):
-        Config({})
-    with pytest.raises(TypeError, match="int"):
-        Config(3)

@@ -5,7 +5,7 @@ import torch
 
 import attn
 from attn.backends.registry import TRACING
-from tests.attn.cases import distance
+from tests.attn.cases import assert_exact, distance
 
 pytest.importorskip("triton")
 
@@ -75,12 +75,10 @@ def test_the_splits_do_not_matter(splits, lengths):
     q, k, v = cache()
     for b, length in enumerate(lengths):  # beyond the cache is poison
         k[b, :, length:] = v[b, :, length:] = float("nan")
-    out, lse = decode_attention(
+    both = decode_attention(
         q, k, v, torch.tensor(lengths), splits=splits, return_lse=True
     )
-    want = row_by_row(q, k, v, lengths, is_causal=True)
-    close(out, want[0])
-    close(lse, want[1])
+    assert_exact(both, row_by_row(q, k, v, lengths, is_causal=True))
 
 
 @pytest.mark.parametrize("L", exhaustive_but([2], (1, 2, 5)))
@@ -98,12 +96,10 @@ def test_the_splits_do_not_matter(splits, lengths):
 def test_every_argument(options, L):
     q, k, v = cache(L=L)
     lengths = [150, 9, 66]
-    out, lse = decode_attention(
+    both = decode_attention(
         q, k, v, torch.tensor(lengths), splits=3, return_lse=True, **options
     )
-    want = row_by_row(q, k, v, lengths, is_causal=True, **options)
-    close(out, want[0])
-    close(lse, want[1])
+    assert_exact(both, row_by_row(q, k, v, lengths, is_causal=True, **options))
 
 
 @pytest.mark.parametrize("dtype", (FP16, BF16), ids=str)
@@ -152,15 +148,14 @@ def test_by_the_name_of_the_backend(kwargs, L):
         q, k, v = (x[drop] for x in (q, k, v))
         q, k, v = (x[0] if axes == 3 else x[:, None] for x in (q, k, v))
     kwargs = {"enable_gqa": True, **kwargs}
-    out, lse = attn.attention(
+    both = attn.attention(
         q, k, v, impl="triton_split_kv", return_lse=True, **kwargs
     )
     wide = [x.double() for x in (q, k, v)]
     if "sinks" in kwargs:
         kwargs = {**kwargs, "sinks": kwargs["sinks"].double()}
     want = attn.scaled_dot_product_attention(*wide, return_lse=True, **kwargs)
-    close(out, want[0])
-    close(lse, want[1])
+    assert_exact(both, want)
 
 
 @pytest.mark.parametrize(

@@ -40,13 +40,6 @@ def test_sinusoidal_positions_accept_any_position():
     assert torch.equal(out, table[positions])
 
 
-def test_sinusoids_of_invalid_size_are_refused():
-    with value_error("seq_len must be an int, at least 0; got -1"):
-        attn.sinusoidal(-1, 4)
-    with value_error("dim must be an int, at least 1; got 0"):
-        attn.sinusoidal(3, 0)
-
-
 def test_learned_positions_are_rows_and_get_gradients():
     learned = attn.LearnedPositions(5, 3)
     ids = torch.tensor([[4, 0, 0]])
@@ -54,12 +47,6 @@ def test_learned_positions_are_rows_and_get_gradients():
     assert torch.equal(out, learned.weight[ids])
     out.sum().backward()
     assert learned.weight.grad[:, 0].tolist() == [2, 0, 0, 0, 1]
-
-
-@pytest.mark.parametrize("ids", ([0, 5], [-1, 2]))
-def test_learned_positions_refuse_positions_out_of_range(ids):
-    with value_error("must be 0 to 4, one for each .*; got"):
-        attn.LearnedPositions(5, 3)(torch.tensor(ids))
 
 
 def test_position_ids_count_only_real_tokens():
@@ -98,7 +85,14 @@ def test_the_alibi_bias_follows_the_given_positions():
     assert torch.equal(rows[0, :, 2:, 2:], whole[:, :4, :4])
 
 
-def test_alibi_without_heads_or_with_wrong_positions_is_refused():
+def test_sizes_and_positions_that_are_out_of_range_are_refused():
+    with value_error("seq_len must be an int, at least 0; got -1"):
+        attn.sinusoidal(-1, 4)
+    with value_error("dim must be an int, at least 1; got 0"):
+        attn.sinusoidal(3, 0)
+    for ids in ([0, 5], [-1, 2]):
+        with value_error("must be 0 to 4, one for each .*; got"):
+            attn.LearnedPositions(5, 3)(torch.tensor(ids))
     with value_error("num_heads must be an int, at least 1; got 0"):
         attn.alibi_slopes(0)
     with value_error("query_positions must have shape"):

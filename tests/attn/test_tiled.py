@@ -95,11 +95,6 @@ def test_rising_scores_move_the_maximum_in_every_block():
     assert out.item() == 7.0 and lse.item() == 3500.0
 
 
-def test_online_softmax_refuses_an_empty_list_of_blocks():
-    with pytest.raises(ValueError, match="blocks must hold at least one"):
-        online_softmax([])
-
-
 # --- tiles -------------------------------------------------------------------
 
 
@@ -162,7 +157,9 @@ def test_tiled_attention_does_not_depend_on_the_tile_size(block_q, block_k):
     assert_exact(out, attn.scaled_dot_product_attention(q, k, v, **options))
 
 
-def test_dropout_and_empty_tiles_are_refused():
+def test_dropout_and_empty_blocks_and_tiles_are_refused():
+    with pytest.raises(ValueError, match="blocks must hold at least one"):
+        online_softmax([])
     q, k, v = randn(3, 2, 4, 8)
     with pytest.raises(ValueError, match="dropout_p must be 0.0 .*; got 0.1"):
         tiled_attention(q, k, v, dropout_p=0.1)
