@@ -5,12 +5,14 @@ twice as far as a rival's in the same dtype, plus a few roundings.
 """
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.testing import assert_close
+
+import attn
 
 ROUNDINGS = 16
 #: Of two tensors, or of two sequences of them: equal elements and dtypes.
@@ -117,3 +119,20 @@ def assert_exact(
         f"error {error:.2e}; the rival's is {theirs:.2e} and {ROUNDINGS} "
         f"roundings are {few:.2e}"
     )
+
+
+def assert_as_exact(
+    ours: Tensor | Sequence[Tensor],
+    *tensors: Tensor,
+    rival: Callable = attn.scaled_dot_product_attention,
+    **options: Any,
+) -> None:
+    """A result is as near to the reference's in float64 as a rival's is."""
+
+    def wide(x: Any) -> Any:
+        is_float = isinstance(x, Tensor) and x.is_floating_point()
+        return x.double() if is_float else x
+
+    double = {name: wide(x) for name, x in options.items()}
+    exact = attn.scaled_dot_product_attention(*map(wide, tensors), **double)
+    assert_exact(ours, exact, rival(*tensors, **options))

@@ -8,15 +8,13 @@ import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 import attn
 from attn import api
-from attn.backends import cpu_gqa, cpu_window
-from attn.backends.sdpa_backends import explain_torch
+from attn.backends import cpu_gqa, cpu_window, explain_torch
 from attn.functional.inputs import validate
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_as_exact, assert_exact
 from tests.attn.cases import randn32 as randn
 from tests.processes import run_python
 
@@ -106,7 +104,7 @@ def test_blocks_that_look_alike_are_one_call_that_copies_no_key(
     monkeypatch, record
 ):
     monkeypatch.setattr(cpu_window, "BLOCK", 8)
-    calls = record(F, "scaled_dot_product_attention")
+    calls = record(torch.nn.functional, "scaled_dot_product_attention")
     q, k, v = qkv(100, 100)
     said = {"window": (16, 0), "enable_gqa": True}
     out = api.attention(q, k, v, impl="cpu_window", **said)
@@ -168,17 +166,11 @@ def test_latents_of_two_widths_are_multiplied_in_chunks(
     v = k[..., :5]
     said = {"enable_gqa": True, **MASKS[name]}
     assert api.explain(q, k, v, **said).selected == "pack_gqa"
-    wide = [x.double() for x in (q, k, v)]
     mask = said.get("attn_mask")
-    is_bias = isinstance(mask, Tensor) and mask.is_floating_point()
-    if is_bias:
+    if isinstance(mask, Tensor) and mask.is_floating_point():
         said["attn_mask"] = mask.to(dtype)
     ours = api.attention(q, k, v, **said)
-    rival = attn.grouped_attention(q, k, v, **said)
-    if is_bias:
-        said["attn_mask"] = said["attn_mask"].double()
-    exact = attn.scaled_dot_product_attention(*wide, **said)
-    assert_exact(ours, exact, rival)
+    assert_as_exact(ours, q, k, v, rival=attn.grouped_attention, **said)
 
 
 def test_scores_of_bfloat16_are_not_rounded_to_it():

@@ -12,7 +12,6 @@ from torch.utils import flop_counter
 
 import attn
 from attn import cost
-from attn.api import use_impl
 from attn.cost import PUBLISHED, ModelShape
 from tests.attn.models import count
 
@@ -142,7 +141,7 @@ def test_counted_parameters_and_flops_equal_those_of_our_models(name):
         shape = replace(shape, max_positions=1024)
     assert count(model) == shape.parameters()
     for keep in (0, 1, 2):
-        with use_impl("reference"):
+        with attn.api.use_impl("reference"):
             prompt = counted(lambda n=keep: model(ids(), logits_to_keep=n))
         assert prompt == shape.flops(
             B, L, is_causal=False, logits_to_keep=keep

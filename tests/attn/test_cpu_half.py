@@ -59,18 +59,12 @@ def test_cpu_half_is_exact_for_every_shape_and_mask(sizes, dtype, tile):
         ):
             api.attention(q, k, v, enable_gqa=True, impl="cpu_half")
         return
-    wide = [x.double() for x in (q, k, v)]
-    scores = (*q.shape[:-1], k.shape[-2])
+    scores, rival = (*q.shape[:-1], k.shape[-2]), attn.grouped_attention
     for kwargs in masks(scores, dtype):
         kwargs = {"enable_gqa": True, "scale": 0.3, **kwargs}
-        mask = kwargs.get("attn_mask")
-        numbers = mask is not None and mask.is_floating_point()
-        widened = {**kwargs, "attn_mask": mask.double()} if numbers else kwargs
-        exact = attn.scaled_dot_product_attention(*wide, **widened)
-        rival = attn.grouped_attention(q, k, v, **kwargs)
         ours = api.attention(q, k, v, impl="cpu_half", **kwargs)
         assert ours.dtype == dtype
-        assert_exact(ours, exact, rival)
+        cases.assert_as_exact(ours, q, k, v, rival=rival, **kwargs)
 
 
 @BY_DTYPE

@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 import attn
-from attn.api import attention
 from attn.backends import cpu_half
 from attn.bench import results
 from attn.bench.cases import find
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.serial
 
 
 def by(impl, *tensors, **options):
-    return lambda: attention(*tensors, impl=impl, **options)
+    return lambda: attn.attention(*tensors, impl=impl, **options)
 
 
 @torch.no_grad()

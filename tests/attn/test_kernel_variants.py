@@ -16,12 +16,10 @@ from tests.attn.test_kernels import (
     BF16,
     FP32,
     NAMES,
+    check,
     options,
     randn,
     small_tiles,
-)
-from tests.attn.test_kernels import (
-    check as assert_close_to_float64,
 )
 from tests.marks import exhaustive_but
 
@@ -62,7 +60,7 @@ def test_forward_variants_equal_the_reference(impl, case):
     size, name, dtype = case
     sizes = HEADS[size]
     function = functools.partial(attn.attention, impl=impl)
-    assert_close_to_float64(sizes, options(name, sizes), dtype, function)
+    check(sizes, options(name, sizes), dtype, function)
 
 
 def launched(monkeypatch, function, *tensors, **kwargs):
@@ -119,7 +117,7 @@ def test_the_backward_kernels_load_by_descriptors_as_by_pointers(
     row = Config(16, 32, 4, 1, "for a test", "tma")
     monkeypatch.setattr(configs, "config_of", lambda *_: row)
     made = record(gradients, "descriptors")
-    assert_close_to_float64(sizes, options(name, sizes), dtype)
+    check(sizes, options(name, sizes), dtype)
     assert len(made) >= 2, "of dK and dV, and of dQ"
 
 

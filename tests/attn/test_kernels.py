@@ -16,7 +16,6 @@ pytest.importorskip("triton")
 
 from attn.kernels import configs, fused_attention
 from attn.kernels.attention import unsupported_reasons
-from attn.kernels.configs import Config
 
 FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
 
@@ -26,7 +25,7 @@ def small_tiles(monkeypatch):
     """Use tiles so small that every case needs several, of two sizes."""
 
     def tiles(*_):
-        return Config(16, 32, 4, 1, "for a test")
+        return configs.Config(16, 32, 4, 1, "for a test")
 
     monkeypatch.setattr(configs, "config_of", tiles)
 

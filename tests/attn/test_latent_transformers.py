@@ -5,13 +5,11 @@ Theirs compute norms in float32, whatever the input, and so does RoPE.
 
 import pytest
 import torch
-from torch import nn
 from transformers import AutoModelForCausalLM, DynamicCache
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.deepseek_v4 import modeling_deepseek_v4 as v4
 
 import attn
-from attn.functional import index_scores
 from attn.nn import KeyCompressor, LatentAttention, LightningIndexer
 from tests.attn import hf_decoders, hf_families
 from tests.attn.cases import randn as draw
@@ -324,7 +322,7 @@ def test_entries_and_the_choice_equal_those_of_the_sparse_compressor(
     moving = attn.apply_rope(moving, cos, sin, interleaved=True)
     query = torch.cat([still, moving], -1)
     factor = (INDEX_HEADS * 2 * ROPE) ** -0.5
-    scores = index_scores(
+    scores = attn.functional.index_scores(
         query, keys(x), index.scorer.weights_proj(x) * factor
     )
     chosen = attn.masks.top_k(
@@ -336,7 +334,7 @@ def test_entries_and_the_choice_equal_those_of_the_sparse_compressor(
 def test_an_entry_does_not_change_with_the_tokens_after_its_block():
     for overlap in (False, True):
         layer = KeyCompressor(E, 16, 4, overlap=overlap).double()
-        nn.init.normal_(layer.position_bias)
+        torch.nn.init.normal_(layer.position_bias)
         x = draw(1, 12, E)
         whole = layer(x)
         torch.testing.assert_close(layer(x[:, :9]), whole[:, :2])

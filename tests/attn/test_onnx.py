@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from onnx.reference.ops import op_attention
 
 import attn
-from attn.nn import LayerNorm, RMSNorm
 from tests.attn.cases import assert_exact
 from tests.attn.implementations import every_implementation
 
@@ -29,8 +28,8 @@ NUMBERS = {
     "RMSNormalization": 19,
 }
 NORMS = {
-    "LayerNormalization": (LayerNorm, F.layer_norm),
-    "RMSNormalization": (RMSNorm, F.rms_norm),
+    "LayerNormalization": (attn.LayerNorm, F.layer_norm),
+    "RMSNormalization": (attn.RMSNorm, F.rms_norm),
 }
 
 

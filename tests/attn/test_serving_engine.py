@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import attn
-from attn import hf
 from attn.serving import Draft, Engine, ModelDraft, Request, prompt_lookup
 from tests.attn import hf_zoo
 from tests.attn.models import V, model, new, small_llama, varied, vary
@@ -271,7 +270,7 @@ def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch, record):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("family", [x for x in hf_zoo.FAMILIES if x != "bert"])
 def test_every_family_is_served_with_its_own_tokens(family):
-    ours, texts = vary(hf.load(hf_zoo.model(family))), prompts(5)
+    ours, texts = vary(attn.hf.load(hf_zoo.model(family))), prompts(5)
     engine, _ = served(
         ours, texts, num_pages=9, max_num_batched_tokens=6
     )  # chunks, preemption and shared prefixes

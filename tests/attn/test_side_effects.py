@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import attn
-import attn.api
 from tests.attn.cases import SIZES, assert_equal, qkv
 from tests.attn.graphs import in_one_graph
 from tests.attn.implementations import EXACT

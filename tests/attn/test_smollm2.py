@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import attn
-from attn import hf
 from attn.data import smollm, smollm2, text
 
 pytestmark = pytest.mark.skipif(
@@ -153,7 +152,7 @@ def test_logits_of_smollm2_equal_those_of_transformers():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     lm = smollm2()
-    weights, config = hf.llama_of(smollm.gguf_file())
+    weights, config = attn.hf.llama_of(smollm.gguf_file())
     config["num_hidden_layers"] = 3  # of 30, which are alike
     kept = {
         name: x
@@ -164,7 +163,7 @@ def test_logits_of_smollm2_equal_those_of_transformers():
     missing, unexpected = theirs.load_state_dict(kept, strict=False)
     assert missing == ["lm_head.weight"] and unexpected == []
     ids = lm.encode("All human beings are born free and equal in 1948.")
-    logits = hf.load(kept, config)(ids)
+    logits = attn.hf.load(kept, config)(ids)
     torch.testing.assert_close(
         logits, theirs(ids).logits, rtol=1e-5, atol=1e-4
     )
