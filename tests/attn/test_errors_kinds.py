@@ -24,10 +24,6 @@ def x(*shape):
     return torch.linspace(-1, 1, torch.Size(shape).numel()).view(shape)
 
 
-def mask_of(*shape):
-    return torch.ones(shape, dtype=torch.bool)
-
-
 HEADS = x(2, 4, 5, 8)
 STATE = (x(2, 3), x(2))
 IDS = torch.arange(5)
@@ -149,7 +145,7 @@ serving.verify_greedy
 """
 CALLS += map(public_call, PUBLIC.split())
 LOSS, GIVEN = public_call("functional.indexer_loss")
-CALLS += [(LOSS, GIVEN | {"attn_mask": mask_of(5, 7)})]
+CALLS += [(LOSS, GIVEN | {"attn_mask": torch.ones(5, 7) > 0})]
 #: They move elements of any dtype.
 MOVED = (attn.split_heads, attn.merge_heads, attn.repeat_kv)
 #: Whatever can be one.

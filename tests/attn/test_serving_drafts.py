@@ -171,13 +171,10 @@ def test_a_draft_of_one_branch_is_that_of_transformers():
         assert found.parents == list(range(-1, len(found.tokens) - 1))
 
 
-def lookup(text, branches=1):
-    return prompt_lookup(text, 2, 4, branches)
-
-
+LOOKUP = functools.partial(prompt_lookup, ngram=2, k=4)
 DRAFTS = {
-    "chain": lookup,
-    "tree": functools.partial(lookup, branches=3),
+    "chain": LOOKUP,
+    "tree": functools.partial(LOOKUP, branches=3),
     "nothing": lambda text: Draft([], []),
     "wrong": lambda text: Draft([0, 0, 1], [-1, 0, -1]),
     "all": lambda text: Draft(list(range(V)), [-1] * V),
