@@ -45,6 +45,7 @@ YARN = {
     "beta_slow": 1.0,
 }
 INDEXED = {"deepseek_v32": False, "glm_moe_dsa": True}  # interleaved?
+X = draw(2, L, E)
 
 
 def randomise(module):
@@ -102,8 +103,7 @@ def ours(model, absorb, rope, **options):
 
 def assert_equal(layer, model, config):
     """Compare a whole text, and another one token by token."""
-    x = draw(2, L, E)
-    torch.testing.assert_close(layer(x), call(model, x), rtol=0, atol=1e-4)
+    torch.testing.assert_close(layer(X), call(model, X), rtol=0, atol=1e-4)
     text = draw(1, L, E, seed=2)
     cache, their_cache = layer.new_cache(), DynamicCache(config=config)
     at = 0
@@ -138,8 +138,7 @@ def test_a_layer_with_an_indexer_equals_that_of_its_family(
     layer = ours(model, absorb, rope_of(rope), indexer=indexer)
     assert_equal(layer, model, config)
     layer.indexer.rope = rope_of(rope, interleaved=not INDEXED[family])
-    x = draw(2, L, E)
-    assert not torch.allclose(layer(x), call(model, x), atol=1e-2)
+    assert not torch.allclose(layer(X), call(model, X), atol=1e-2)
 
 
 def test_sinks_and_gates_of_elements_equal_those_of_hunyuan():
@@ -210,12 +209,11 @@ def test_multi_head_attention_with_sinks_equals_that_of_gpt_oss(window):
         "gpt_oss", yarn, layer_types=[kind], sliding_window=3,
         num_key_value_heads=2, num_local_experts=4, experts_per_token=2,
     )  # fmt: skip
-    x = draw(2, L, E)
     positions = torch.arange(L)[None]
     mask = attn.sliding_window(3) if window else attn.causal()
     want = model.layers[0].self_attn(
-        x,
-        position_embeddings=model.rotary_emb(x, positions),
+        X,
+        position_embeddings=model.rotary_emb(X, positions),
         attention_mask=mask.bias(torch.float64, L),
     )[0]
     layer = attn.MultiHeadAttention(
@@ -224,12 +222,12 @@ def test_multi_head_attention_with_sinks_equals_that_of_gpt_oss(window):
         window=(window - 1, 0) if window else None,
     ).double()  # fmt: skip
     layer.load_state_dict(renamed(model.layers[0].self_attn))
-    torch.testing.assert_close(layer(x), want, rtol=0, atol=1e-4)
+    torch.testing.assert_close(layer(X), want, rtol=0, atol=1e-4)
     cache = attn.DynamicCache()
-    steps = [layer(new, cache=cache) for new in x.split(1, 1)]
-    torch.testing.assert_close(torch.cat(steps, 1), layer(x))
+    steps = [layer(new, cache=cache) for new in X.split(1, 1)]
+    torch.testing.assert_close(torch.cat(steps, 1), layer(X))
     layer.sinks = None
-    assert not torch.allclose(layer(x), want, atol=1e-2)
+    assert not torch.allclose(layer(X), want, atol=1e-2)
 
 
 def test_multi_head_attention_with_a_gate_equals_that_of_qwen3_next():
@@ -251,10 +249,9 @@ def test_multi_head_attention_with_a_gate_equals_that_of_qwen3_next():
         qk_norm=True, gate=True, norm_eps=attention.q_norm.eps,
     ).double()  # fmt: skip
     layer.load_state_dict(state)
-    x = draw(2, L, E)
-    tables = model.rotary_emb(x, torch.arange(L)[None])
-    want = attention(x, tables, bias(L, L))[0]
-    out = layer(x, position_embeddings=tables)
+    tables = model.rotary_emb(X, torch.arange(L)[None])
+    want = attention(X, tables, bias(L, L))[0]
+    out = layer(X, position_embeddings=tables)
     torch.testing.assert_close(out, want, rtol=0, atol=1e-4)
 
 

@@ -12,6 +12,7 @@ from tests.processes import run_python
 # torch's own, when its compiler is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
 FUNCTIONS = {**EXACT, "weights": attn.attention_weights}
+Q, K, V = qkv(SIZES[0])
 CALL = {
     "enable_gqa": True,
     "is_causal": True,
@@ -39,22 +40,20 @@ def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
 
 
 def test_dropout_of_0_changes_nothing_and_of_1_leaves_nothing():
-    q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
-    plain = call(q, k, v, enable_gqa=True)
-    assert torch.equal(call(q, k, v, dropout_p=0, enable_gqa=True), plain)
-    assert (call(q, k, v, dropout_p=1.0, enable_gqa=True) == 0).all()
+    plain = call(Q, K, V, enable_gqa=True)
+    assert torch.equal(call(Q, K, V, dropout_p=0, enable_gqa=True), plain)
+    assert (call(Q, K, V, dropout_p=1.0, enable_gqa=True) == 0).all()
 
 
 @pytest.mark.parametrize(
     "implementation", [f for n, f in FUNCTIONS.items() if n != "tiled"]
 )
 def test_dropout_repeats_from_the_seed(implementation):
-    q, k, v = qkv(SIZES[0])
 
     def run(seed):
         torch.manual_seed(seed)
-        results = implementation(q, k, v, dropout_p=0.1, enable_gqa=True)
+        results = implementation(Q, K, V, dropout_p=0.1, enable_gqa=True)
         return results if torch.is_tensor(results) else results.weights
 
     assert torch.equal(run(3), run(3))
@@ -81,21 +80,19 @@ def test_dropout_drops_weights_and_keeps_the_mean(p):
 
 
 def test_dropout_does_not_change_the_lse():
-    q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
     options = {"enable_gqa": True, "return_lse": True}
-    _, lse = call(q, k, v, **options)
-    _, same = call(q, k, v, dropout_p=0.5, **options)
+    _, lse = call(Q, K, V, **options)
+    _, same = call(Q, K, V, dropout_p=0.5, **options)
     assert torch.equal(lse, same)
 
 
 def test_torch_compiles_a_call_with_options_without_a_graph_break():
-    q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
     options = {"window": (2, 0), "softcap": 3.0, "return_lse": True}
     options |= {"enable_gqa": True, "q_offset": 4}
     compiled = torch.compile(call, backend="eager", fullgraph=True)
-    assert_equal(compiled(q, k, v, **options), call(q, k, v, **options))
+    assert_equal(compiled(Q, K, V, **options), call(Q, K, V, **options))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from tests.attn.models import (
 from tests.attn.refusals import value_error
 from tests.marks import exhaustive_but
 
+X = ids()
+
 
 def module(kind, **options):
     """A module that is not causal unless it is said; its input."""
@@ -93,20 +95,18 @@ def test_an_encoder_without_positions_is_permutation_equivariant():
 @EVERY
 def test_given_positions_are_used(name):
     made = model(name)
-    x = ids()
-    plain = made(x)
-    assert_exact(made(x, positions=torch.arange(L)), plain)
-    assert_exact(made(x, positions=torch.arange(L).expand(2, -1)), plain)
-    moved = (made(x, positions=torch.arange(L) * 2) - plain).abs().max()
+    plain = made(X)
+    assert_exact(made(X, positions=torch.arange(L)), plain)
+    assert_exact(made(X, positions=torch.arange(L).expand(2, -1)), plain)
+    moved = (made(X, positions=torch.arange(L) * 2) - plain).abs().max()
     assert (moved > 1e-5) == (name != "none")
 
 
 def test_input_embeddings_may_replace_ids_but_not_accompany_them():
     made = model("gpt")
-    x = ids()
-    vectors = made.token_embedding(x)
-    assert torch.equal(made(inputs_embeds=vectors), made(x))
-    for wrong in ({}, {"ids": x, "inputs_embeds": vectors}):
+    vectors = made.token_embedding(X)
+    assert torch.equal(made(inputs_embeds=vectors), made(X))
+    for wrong in ({}, {"ids": X, "inputs_embeds": vectors}):
         with value_error("exactly one of .*; got (neither|both)"):
             made(**wrong)
 
@@ -126,9 +126,8 @@ def test_a_tied_head_is_one_parameter():
     copied = new("rope")
     copied.load_state_dict(tied.state_dict())
     assert copied.head.weight is copied.token_embedding.weight
-    x = ids()
-    assert torch.equal(copied(x), tied(x))
-    tied.loss(x).backward()
+    assert torch.equal(copied(X), tied(X))
+    tied.loss(X).backward()
     assert tied.token_embedding.weight.grad.abs().sum() > 0
 
 
@@ -147,16 +146,15 @@ def test_a_decoder_ignores_the_padding_of_its_memory():
 
 def test_segments_embed_scale_and_final_softcap_apply():
     made = model("none", segments=2, embed_scale=3.0, final_softcap=0.5)
-    x = ids()
-    kinds = torch.zeros_like(x)
-    assert torch.equal(made(x), made(x, segments=kinds))
-    assert not torch.equal(made(x), made(x, segments=kinds + 1))
-    assert made(x).abs().max() < 0.5
-    vectors = 3.0 * made.token_embedding(x)
-    assert_exact(made(inputs_embeds=vectors), made(x))
+    kinds = torch.zeros_like(X)
+    assert torch.equal(made(X), made(X, segments=kinds))
+    assert not torch.equal(made(X), made(X, segments=kinds + 1))
+    assert made(X).abs().max() < 0.5
+    vectors = 3.0 * made.token_embedding(X)
+    assert_exact(made(inputs_embeds=vectors), made(X))
     plain = model("none")
     with value_error("segments must be None .*; got a tensor"):
-        plain(x, segments=kinds)
+        plain(X, segments=kinds)
 
 
 def test_dropout_drops_the_embeddings_too():
@@ -167,9 +165,8 @@ def test_dropout_drops_the_embeddings_too():
 
 def test_need_weights_returns_the_weights_of_every_layer():
     made = model("gpt")
-    x = ids()
-    logits, weights = made(x, need_weights=True)
-    assert_exact(logits, made(x))
+    logits, weights = made(X, need_weights=True)
+    assert_exact(logits, made(X))
     assert [w.shape for w in weights] == [(2, H, L, L)] * N
     assert_exact(weights[1].sum(-1), torch.ones(2, H, L).double())
 
