@@ -5,14 +5,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attn
-from attn.cache import (
-    DynamicCache,
-    PagedCache,
-    PagePool,
-    QuantizedCache,
-    SlidingCache,
-    StaticCache,
-)
+from attn.cache import DynamicCache, QuantizedCache, SlidingCache, StaticCache
 from attn.profiling import peak_bytes
 from tests.attn.cases import assert_exact, randn
 from tests.attn.graphs import in_one_graph
@@ -31,12 +24,12 @@ def static(batch=B, capacity=N + 2, dtype=torch.float64, **layout):
 
 
 def paged(batch=B, page_size=3, pages=20, dtype=torch.float64):
-    pool = PagePool(pages, page_size, HKV, D, DV, dtype=dtype)
+    pool = attn.PagePool(pages, page_size, HKV, D, DV, dtype=dtype)
     pool.key.fill_(NAN), pool.value.fill_(NAN)
     # Pages come in no order, as after a long day.
     g = torch.Generator().manual_seed(1)
     pool.free_pages = torch.randperm(pages, generator=g).tolist()
-    return PagedCache(pool, batch)
+    return attn.PagedCache(pool, batch)
 
 
 def transposed():
@@ -116,7 +109,7 @@ def test_a_fork_and_its_origin_do_not_share_new_tokens(make):
 def test_nbytes_counts_the_stored_elements(make):
     cache = make()
     cache.update(K[:, :, :5], V[:, :, :5])
-    tokens = {StaticCache: N + 2, PagedCache: 6, SlidingCache: WINDOW - 1}
+    tokens = {StaticCache: N + 2, attn.PagedCache: 6, SlidingCache: WINDOW - 1}
     stored = tokens.get(type(cache), 5)  # whole memory, pages, a window
     keys = stored if make is not transposed else 16  # a line of the CPU's
     assert cache.nbytes == 8 * B * HKV * (keys * D + stored * DV)
@@ -301,7 +294,7 @@ def test_cache_sizes_must_be_integers_of_at_least_their_minimum():
         ("num_sink_tokens", 0, lambda size: SlidingCache(3, size)),
         ("group_size", 1, QuantizedCache),
         ("capacity", 0, lambda size: StaticCache(1, 1, size, 4)),
-        ("page_size", 1, lambda size: PagePool(4, size, 1, 4)),
+        ("page_size", 1, lambda size: attn.PagePool(4, size, 1, 4)),
     ):
         for size in (-1, 2.5, "3", None, True):
             message = f"{name} must be an int, at least {least}; got {size!r}"

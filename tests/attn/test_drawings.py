@@ -14,13 +14,7 @@ from attn.plot.layout import settle
 from attn.plot.looks import COLORS, DARK, LEVELS
 from attn.plot.markup import VARIABLES
 from attn.plot.svg import drawings
-from tests.attn.palette import (
-    GROUND,
-    contrast,
-    least_distance,
-    mixed,
-    themes,
-)
+from tests.attn.palette import GROUND, contrast, least_distance, mixed, themes
 from tests.attn.test_plot import HEAD, PICTURES, TOKENS
 
 PAINT = re.compile(

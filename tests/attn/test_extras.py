@@ -5,11 +5,7 @@ import os
 import re
 import tomllib
 from functools import cache
-from importlib.metadata import (
-    PackageNotFoundError,
-    packages_distributions,
-    requires,
-)
+from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
@@ -99,8 +95,8 @@ def closure(requirements):
             continue
         found.add(name)
         try:
-            waiting += map(Requirement, requires(name) or [])
-        except PackageNotFoundError:  # not for this machine
+            waiting += map(Requirement, metadata.requires(name) or [])
+        except metadata.PackageNotFoundError:  # not for this machine
             continue
     return found
 
@@ -112,7 +108,7 @@ def modules(*extras):
     brought = closure(wanted) - closure(tuple(PROJECT["dependencies"]))
     return sorted(
         module
-        for module, names in packages_distributions().items()
+        for module, names in metadata.packages_distributions().items()
         if {canonicalize_name(x) for x in names} <= brought
     )
 

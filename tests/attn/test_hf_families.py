@@ -16,14 +16,7 @@ from attn.hf.probing import Probe, Unsuitable
 from attn.hf.reading import read
 from tests.attn import hf_sweep
 from tests.attn.hf_decoders import DECODERS, config, model
-from tests.attn.hf_families import (
-    FAMILIES,
-    HYBRIDS,
-    build,
-    hybrid,
-    inputs,
-    output,
-)
+from tests.attn.hf_families import HYBRIDS, build, hybrid, inputs, output
 from tests.attn.hf_sweep import ATTACHED, REFUSED, TENSORS, sweep
 from tests.marks import exhaustive_but
 
@@ -69,7 +62,9 @@ def test_the_table_is_of_the_installed_version():
     assert f"With transformers {T.__version__}, 20" in text
     rows = [x for x in text.splitlines() if x.startswith("| `")]
     assert len(rows) >= 274
-    assert f" {len(FAMILIES)} configurations, {len(rows)} give" in text
+    assert (
+        f" {len(hf_sweep.FAMILIES)} configurations, {len(rows)} give" in text
+    )
     for outcome, words in {
         ATTACHED: "of these are attached",
         TENSORS: "more with masks as tensors",
@@ -84,7 +79,7 @@ def test_the_table_is_of_the_installed_version():
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_every_family_is_attached_or_refused_as_the_table_says(group):
     """Where it is not, `python -m tests.attn.hf_sweep` writes it again."""
-    families = FAMILIES[group::GROUPS]
+    families = hf_sweep.FAMILIES[group::GROUPS]
     lines = hf_sweep.TABLE.read_text("utf-8").splitlines()
     stored = [x for x in lines if x.startswith("| `")]
     names = {f"| `{family}` |" for family in families}

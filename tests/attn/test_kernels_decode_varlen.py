@@ -9,11 +9,7 @@ from tests.attn.cases import assert_exact, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import (
-    configs,
-    decode_attention,
-    varlen_attention,
-)
+from attn.kernels import configs, decode_attention, varlen_attention
 from attn.kernels.configs import Config, config_of
 from tests.attn.test_kernels import BF16, FP16, FP32, randn
 from tests.marks import exhaustive_but

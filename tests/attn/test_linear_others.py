@@ -4,11 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attn.linear import (
-    gated_delta_rule,
-    linear_attention,
-    short_convolution,
-)
+from attn.linear import gated_delta_rule, linear_attention, short_convolution
 from attn.nn import GatedDeltaNet
 from tests.attn.cases import distance, randn
 

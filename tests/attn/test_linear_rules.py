@@ -7,12 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import attn
-from attn.linear import (
-    gated_delta_rule,
-    linear_attention,
-    short_convolution,
-    taylor,
-)
+from attn.linear import gated_delta_rule, linear_attention, short_convolution
 from tests.attn.cases import assert_equal, randn
 from tests.attn.refusals import refused
 from tests.marks import exhaustive_but
@@ -200,7 +195,9 @@ def test_normalised_weights_sum_to_one():
 def test_the_taylor_map_is_the_start_of_the_exponential_series():
     q, k = 0.3 * randn(2, 5, D)
     s = q @ k.mT * D**-0.5
-    close([taylor(q) @ taylor(k).mT], [1 + s + s * s / 2])
+    close(
+        [attn.linear.taylor(q) @ attn.linear.taylor(k).mT], [1 + s + s * s / 2]
+    )
     x = inputs(40)
     query, key = 0.3 * x["query"], 0.3 * x["key"]
     value = x["value"][:, ::2]

@@ -6,14 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from attn.nn import (
-    BatchNorm,
-    FeedForward,
-    LayerNorm,
-    RMSNorm,
-    SwiGLU,
-    gated_hidden_dim,
-)
+import attn
+from attn.nn import BatchNorm, FeedForward, LayerNorm, RMSNorm, SwiGLU
 from tests.attn.cases import assert_exact, randn
 from tests.attn.models import count, randomised
 from tests.attn.refusals import value_error
@@ -172,14 +166,14 @@ def test_a_gated_feed_forward_has_as_many_weights(embed_dim):
         gated = count(SwiGLU(embed_dim))
     assert plain == 8 * embed_dim**2
     assert 0 <= plain - gated < 3 * embed_dim  # less than one hidden feature
-    assert gated_hidden_dim(embed_dim) == int(8 * embed_dim / 3)
+    assert attn.nn.gated_hidden_dim(embed_dim) == int(8 * embed_dim / 3)
 
 
 def test_multiple_of_gives_llamas_hidden_width():
-    assert gated_hidden_dim(4096, multiple_of=256) == 11008
-    assert gated_hidden_dim(768, multiple_of=256) == 2048
+    assert attn.nn.gated_hidden_dim(4096, multiple_of=256) == 11008
+    assert attn.nn.gated_hidden_dim(768, multiple_of=256) == 2048
     with value_error("multiple_of must be an int, at least 1; got 0"):
-        gated_hidden_dim(768, 0)
+        attn.nn.gated_hidden_dim(768, 0)
 
 
 @pytest.mark.parametrize("cls", (FeedForward, SwiGLU))

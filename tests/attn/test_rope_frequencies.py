@@ -4,9 +4,7 @@ import pytest
 import torch
 from transformers import GPTNeoXConfig, LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.models.gpt_neox.modeling_gpt_neox import (
-    GPTNeoXRotaryEmbedding,
-)
+from transformers.models.gpt_neox import modeling_gpt_neox as neox
 
 import attn
 from tests.attn.cases import assert_equal
@@ -123,7 +121,7 @@ def test_default_frequencies_equal_gpt_neoxs(part):
             "partial_rotary_factor": part,
         },
     )
-    theirs = GPTNeoXRotaryEmbedding(config)
+    theirs = neox.GPTNeoXRotaryEmbedding(config)
     ours = attn.rope_frequencies(64, 12345.0, partial_rotary_factor=part)
     assert torch.equal(ours.inv_freq, theirs.inv_freq)
     assert ours.attention_factor == theirs.attention_scaling

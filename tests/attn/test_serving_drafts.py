@@ -156,11 +156,9 @@ def test_branches_share_their_common_beginning():
 
 
 def test_a_draft_of_one_branch_is_that_of_transformers():
-    from transformers.generation.candidate_generator import (
-        PromptLookupCandidateGenerator,
-    )
+    from transformers.generation import candidate_generator
 
-    theirs = PromptLookupCandidateGenerator(
+    theirs = candidate_generator.PromptLookupCandidateGenerator(
         num_output_tokens=4, max_matching_ngram_size=3, max_length=100
     )
     for seed in range(60):

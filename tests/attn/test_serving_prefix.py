@@ -7,12 +7,7 @@ import torch
 
 import attn
 from attn.profiling import LiveMemory
-from attn.serving import (
-    Match,
-    PrefixCache,
-    cascade_attention,
-    paged_attention,
-)
+from attn.serving import Match, PrefixCache, cascade_attention, paged_attention
 from tests.attn.cases import randn
 
 
