@@ -60,9 +60,7 @@ def test_each_shape_of_call_goes_to_whom_it_suits():
     ],
     ids=str,
 )
-def test_one_query_packs_its_group_where_that_saves_time(
-    group, keys, dtype, who
-):
+def test_one_query_packs_its_group_where_that_pays(group, keys, dtype, who):
     """Measured on EPYC, one thread and two; large caches with AVX2 too."""
     key = torch.zeros(1, 2, keys, 32, dtype=dtype)
     one = torch.zeros(1, 2 * group, 1, 32, dtype=dtype)
@@ -100,9 +98,7 @@ def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):
     assert_exact(got, torch.autograd.grad(want, (q, k, v), seed))
 
 
-def test_blocks_that_look_alike_are_one_call_that_copies_no_key(
-    monkeypatch, record
-):
+def test_similar_blocks_are_one_call_that_copies_no_key(monkeypatch, record):
     monkeypatch.setattr(cpu_window, "BLOCK", 8)
     calls = record(torch.nn.functional, "scaled_dot_product_attention")
     q, k, v = qkv(100, 100)
@@ -117,9 +113,7 @@ def test_blocks_that_look_alike_are_one_call_that_copies_no_key(
     assert_exact(out, attn.scaled_dot_product_attention(*wide, **said))
 
 
-def test_bands_that_differ_from_place_to_place_keep_their_own_masks(
-    monkeypatch,
-):
+def test_bands_that_differ_by_place_keep_their_own_masks(monkeypatch):
     """Blocks share a mask only where the rules ask for a distance alone."""
     monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.double() for x in qkv())
@@ -157,9 +151,7 @@ def test_packing_is_exact(name, length):
 
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
-def test_latents_of_two_widths_are_multiplied_in_chunks(
-    name, dtype, monkeypatch
-):
+def test_latents_of_two_widths_multiply_in_chunks(name, dtype, monkeypatch):
     """Values are a view of the keys, which are never copied."""
     monkeypatch.setattr(cpu_gqa, "CHUNK", 7)
     q, k, _ = (x.to(dtype) for x in qkv(4))
@@ -184,9 +176,7 @@ def test_scores_of_bfloat16_are_not_rounded_to_it():
 
 @pytest.mark.parametrize("heads", (3, 4))
 @pytest.mark.parametrize("batch", ((), (2,), (2, 3)), ids=str)
-def test_large_caches_are_multiplied_and_give_the_same(
-    heads, batch, monkeypatch, record
-):
+def test_multiplied_large_caches_are_exact(heads, batch, monkeypatch, record):
     """Keys times queries, which only pays for more than a test has."""
     monkeypatch.setattr(cpu_gqa, "LARGE_CACHE", 0)
     called = record(cpu_gqa, "_by_products")

@@ -76,9 +76,7 @@ def in_chunks(cache, chunks, q, k, v, **options):
 
 @every_chunking
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_attention_over_a_cache_in_chunks_equals_attention_at_once(
-    make, chunks
-):
+def test_attention_over_a_cache_in_chunks_equals_that_at_once(make, chunks):
     for near in ({"window": (WINDOW - 1, 0)}, {"is_causal": True}):
         if make in KINDS.values() or "window" in near:
             whole = attn.scaled_dot_product_attention(
@@ -250,9 +248,7 @@ def test_attention_over_sinks_in_chunks_equals_its_mask_at_once(sinks, chunks):
 
 @every_chunking
 @every_number
-def test_sinks_and_window_keep_their_positions_and_the_rest_is_dropped(
-    sinks, chunks
-):
+def test_sinks_and_window_keep_positions_and_the_rest_goes(sinks, chunks):
     cache, end = SlidingCache(WINDOW, sinks), 0
     for new_key, new_value in pieces(chunks, K, V):
         start, end = end, end + new_key.shape[2]

@@ -123,9 +123,7 @@ def test_a_chapter_is_repeated_with_other_seeds_and_more_steps(tmp_path, kept):
     assert [x["seed"] for x in others] == [8, 9]
 
 
-def test_a_record_is_written_by_the_runner_and_read_by_the_page(
-    tmp_path, kept
-):
+def test_a_record_is_written_by_the_runner_and_read_by_a_page(tmp_path, kept):
     path = chapter(tmp_path)
     assert claims_main.main([str(path), "--processes", "1"]) == 0
     entries = json.loads((kept / "90_growth.json").read_text("utf-8"))
@@ -175,9 +173,7 @@ NOT_BY = [
 
 
 @pytest.mark.parametrize("change", OUTDATED_BY + NOT_BY)
-def test_a_record_is_outdated_by_claims_and_code_and_not_by_layout_or_graders(
-    tmp_path, change
-):
+def test_a_record_is_outdated_by_claims_and_code_not_layout(tmp_path, change):
     old = run.digest(chapter(tmp_path), "growth")
     new = run.digest(chapter(tmp_path, change), "growth")
     assert (new != old) == (change in OUTDATED_BY)

@@ -88,12 +88,10 @@ VALUE_ERRORS = {
         "window": (1, 0),
     },
 }
-test_a_value_of_a_wrong_type_is_refused = refused(
+test_values_of_wrong_types_are_refused = refused(
     TYPE_ERRORS, TypeError, config
 )
-test_a_wrong_value_is_refused_under_its_name = refused(
-    VALUE_ERRORS, ValueError, config
-)
+test_a_wrong_value_is_named = refused(VALUE_ERRORS, ValueError, config)
 
 
 def test_a_model_is_built_from_a_configuration_only():

@@ -95,9 +95,7 @@ REFUSED = {
         lambda: cost.linear_cost(1, 1, 1, 8, chunk_size=0)
     ),
 }
-test_invalid_sizes_are_refused_by_the_cost_functions = refused(
-    REFUSED, ValueError
-)
+test_invalid_sizes_are_refused_by_cost_functions = refused(REFUSED, ValueError)
 
 
 # --- layers with a state, as counted by PyTorch and on the page --------------

@@ -201,9 +201,7 @@ def test_a_compiled_graph_does_not_select_by_length(as_measured):
 
 
 @BY_DTYPE
-def test_window_training_in_16_bits_is_cast_to_float32(
-    dtype, as_measured, monkeypatch
-):
+def test_window_training_in_16_bits_is_cast(dtype, as_measured, monkeypatch):
     """Windows in training: float32, but what comes out is what went in."""
     monkeypatch.setattr(cpu_window, "BLOCK", 16)
     tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]

@@ -28,9 +28,7 @@ every_chunking = pytest.mark.parametrize(
 @pytest.mark.parametrize("name", ("RoPE", "ALiBi", "learned", "window"))
 @pytest.mark.parametrize("padding", (0, 3))
 @torch.no_grad()
-def test_a_model_with_caches_in_chunks_equals_one_run_without(
-    padding, name, chunks
-):
+def test_a_model_with_caches_in_chunks_equals_one_run(padding, name, chunks):
     model, ids = model_of(name), IDS
     mask = torch.ones(2, N, dtype=torch.long)
     mask[1, :padding] = 0

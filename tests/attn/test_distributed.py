@@ -185,9 +185,7 @@ def test_every_token_is_on_one_rank(layout, world):
 @pytest.mark.parametrize(
     ("n", "layout", "up"), [(2999, "zigzag", 3000), (7, "contiguous", 8)]
 )
-def test_a_length_that_cannot_be_split_is_refused_with_what_fits(
-    n, layout, up
-):
+def test_a_length_that_cannot_split_is_refused_with_what_fits(n, layout, up):
     with pytest.raises(ValueError, match=f"got {n}: pad to {up}"):
         shard_positions(n, 0, 2, layout=layout)
 

@@ -142,12 +142,8 @@ def test_what_would_drop_a_mask_names_the_operators(says):
             call()
 
 
-test_a_wrong_type_for_a_smaller_function_is_refused = refused(
-    TYPE_ERRORS, TypeError
-)
-test_a_wrong_value_for_a_smaller_function_is_refused = refused(
-    VALUE_ERRORS, ValueError
-)
+test_wrong_types_elsewhere_are_refused = refused(TYPE_ERRORS, TypeError)
+test_wrong_values_elsewhere_are_refused = refused(VALUE_ERRORS, ValueError)
 
 
 def test_an_unknown_name_of_attn_raises_attribute_error():

@@ -201,9 +201,7 @@ def test_an_exported_batch_may_be_known_only_at_run_time(name):
         ({"window": (64, 0), "q_offset": 0}, 1024, 1500),
     ],
 )
-def test_a_trace_does_not_keep_what_held_for_its_example(
-    options, length, other
-):
+def test_a_trace_forgets_what_held_for_its_example(options, length, other):
     module = as_module(
         lambda q, k: attention(q, k, k, enable_gqa=True, **options)
     )

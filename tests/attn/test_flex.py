@@ -74,9 +74,7 @@ def test_warming_up_compiles_and_compares(fresh):
 
 
 @torch.no_grad()
-def test_what_was_compiled_without_a_score_mod_is_not_taken_with_one(
-    fresh, no_compiling
-):
+def test_kernels_without_score_mod_are_not_taken_with_one(fresh, no_compiling):
     """It would have to be compiled again, inside the call."""
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
     call = validate(Q, K, V, **said)

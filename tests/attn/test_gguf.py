@@ -70,9 +70,7 @@ def test_a_llama_is_restored_from_gguf_bit_by_bit(tmp_path, tied):
 
 
 @pytest.mark.parametrize("alignment", [32, 256])
-def test_settings_and_tensors_equal_those_of_the_gguf_package(
-    tmp_path, alignment
-):
+def test_settings_and_tensors_equal_the_gguf_packages(tmp_path, alignment):
     path = written(tiny_llama(), tmp_path / "a.gguf", alignment=alignment)
     file, theirs = hf.GgufFile(path), gguf.GGUFReader(path)
     assert file.metadata == {

@@ -133,9 +133,7 @@ def test_unsupported_keywords_of_a_layer_are_refused(kwargs, error, message):
         )
 
 
-def test_an_attention_function_without_its_mask_function_is_refused(
-    monkeypatch,
-):
+def test_attention_functions_without_mask_functions_are_refused(monkeypatch):
     """Without the mask function transformers makes no mask, silently."""
     function = partial(
         attention_interface.attn_forward, impl="auto", registry=api.registry
@@ -170,9 +168,7 @@ def test_a_registered_name_selects_its_implementation(impl, calls):
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_flex_builds_block_masks_from_the_masks_of_a_model(
-    family, monkeypatch
-):
+def test_flex_builds_block_masks_from_a_models_masks(family, monkeypatch):
     """Padding and windows included; uncompiled here, for the time's sake."""
     from torch.nn.attention import flex_attention as flex
 

@@ -160,9 +160,7 @@ def test_what_is_refused_is_left_as_it_was(family):
     assert T.AttentionInterface._global_mapping == known
 
 
-def test_a_model_is_run_only_where_reading_its_classes_leaves_a_doubt(
-    monkeypatch,
-):
+def test_a_model_runs_only_where_reading_its_classes_leaves_doubt(monkeypatch):
     def ran(self, network):
         raise AssertionError("it ran")
 
@@ -176,9 +174,7 @@ def test_a_model_is_run_only_where_reading_its_classes_leaves_a_doubt(
         hf.attach(model("gpt2", "eager"))
 
 
-def test_masks_are_tensors_where_a_doubtful_model_is_too_large_to_run(
-    monkeypatch,
-):
+def test_masks_are_tensors_where_a_doubtful_model_is_too_large(monkeypatch):
     network = build("doge")
     cases = inputs(network)
     want = {k: output(network, x) for k, x in cases.items()}

@@ -187,9 +187,7 @@ REFUSED = (
 @pytest.mark.parametrize(
     "family,field,value", REFUSED, ids=[f"{f}, {n}" for f, n, _ in REFUSED]
 )
-def test_unsupported_configuration_values_are_refused_by_name(
-    family, field, value
-):
+def test_unsupported_config_values_are_refused_by_name(family, field, value):
     theirs = hf_zoo.model(family)
     config = {**theirs.config.to_dict(), field: value}
     with pytest.raises(NotImplementedError, match=field):

@@ -203,9 +203,7 @@ def assert_logits_equal(theirs, ids, for_theirs, for_ours, seen):
 
 
 @pytest.mark.parametrize("family,changes,side", cases())
-def test_logits_equal_those_of_transformers_with_padding_on_either_side(
-    family, changes, side
-):
+def test_logits_equal_transformers_with_padding(family, changes, side):
     theirs = hf_zoo.model(family, **changes)
     assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for(family, side))
 
@@ -235,9 +233,7 @@ def test_every_variant_moves_the_logits_of_transformers(family):
 
 @pytest.mark.parametrize("family", ("gpt2", "llama", "gpt_neox", "bert"))
 @pytest.mark.parametrize("side", ("left", "right"))
-def test_logits_with_positions_that_skip_padding_equal_transformers(
-    family, side
-):
+def test_logits_with_positions_that_skip_padding_equal_theirs(family, side):
     theirs = hf_zoo.model(family)
     for_theirs, for_ours, seen = inputs_for(family, side)
     ids = position_ids(for_ours["attention_mask"])

@@ -78,9 +78,7 @@ def launched(monkeypatch, function, *tensors, **kwargs):
     return grid, constants["DESCRIPTORS"], constants["PERSISTENT"]
 
 
-def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
-    monkeypatch,
-):
+def test_a_variant_runs_only_by_its_name_or_by_a_row_of_a_table(monkeypatch):
     q = randn(2, 2, 40, 16)
 
     def of(function, *tensors, **kwargs):

@@ -78,9 +78,7 @@ def test_absorbed_equals_expanded_forward_and_backward(options):
 
 @pytest.mark.parametrize("absorb", [False, True, "auto"])
 @pytest.mark.parametrize("options", (*OPTIONS, {"top_k": 3}), ids=str)
-def test_tokens_read_through_a_cache_are_those_of_the_whole_text(
-    options, absorb
-):
+def test_tokens_read_through_a_cache_equal_the_whole_text(options, absorb):
     form, x = layer(absorb=absorb, **options), draw(2, 9, E)
     cache = form.new_cache()
     parts = [form(new, cache=cache) for new in x.split([4, 1, 1, 3], 1)]
@@ -331,9 +329,7 @@ def test_a_wrong_call_of_the_layer_is_refused(call, error, says):
         ((1, 1, 3, 4), (1, 1, 3, 2), (1, 2, 4), "index_key must have the tok"),
     ),
 )
-def test_a_latent_cache_refuses_what_does_not_fit(
-    latent, rope_key, index_key, says
-):
+def test_latent_caches_refuse_other_shapes(latent, rope_key, index_key, says):
     index = None if index_key is None else draw(*index_key)
     with pytest.raises(ValueError, match=says):
         attn.LatentCache().update(

@@ -127,9 +127,7 @@ def test_a_layer_equals_deepseeks(family, q_lora_rank, rope, absorb):
 @pytest.mark.parametrize("absorb", [False, True])
 @pytest.mark.parametrize("rope", [None, YARN], ids=["plain", "yarn"])
 @pytest.mark.parametrize("family", INDEXED)
-def test_a_layer_with_an_indexer_equals_that_of_its_family(
-    family, rope, absorb
-):
+def test_a_layer_with_an_indexer_equals_its_familys(family, rope, absorb):
     model, config = theirs(family, rope)
     indexer = LightningIndexer(
         E, INDEX_HEADS, INDEX_DIM, q_dim=14, top_k=TOP_K,
@@ -296,9 +294,7 @@ def test_entries_equal_those_of_the_heavy_compressor(v4_config):
 
 
 @torch.no_grad()
-def test_entries_and_the_choice_equal_those_of_the_sparse_compressor(
-    v4_config,
-):
+def test_entries_and_choice_equal_those_of_the_sparse_compressor(v4_config):
     module = randomise(v4.DeepseekV4CSACompressor(v4_config))
     layer = compressor(v4_config, 4, overlap=True)
     state = module.state_dict()

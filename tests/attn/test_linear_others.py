@@ -62,9 +62,7 @@ def test_decays_by_channel_are_kimi_delta_attention():
 
 
 @pytest.mark.parametrize("negative", (None, False, True))
-def test_a_gated_delta_net_loads_their_state_dict_and_gives_their_output(
-    negative,
-):
+def test_a_gated_delta_net_loads_theirs_and_gives_its_output(negative):
     """Qwen3-Next's, and OLMo's, with negative eigenvalues or without."""
     if negative is None:
         config, options = transformers.Qwen3NextConfig(**DELTA), {}

@@ -119,9 +119,7 @@ def test_the_recurrent_form_is_the_definition(rule, decay):
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("length", exhaustive_but([65], LENGTHS))
 @pytest.mark.parametrize("size", (MILD, STRONG))
-def test_the_three_forms_are_equal_and_so_are_their_gradients(
-    rule, decay, length, size
-):
+def test_three_forms_and_their_gradients_are_equal(rule, decay, length, size):
     x = inputs(length, decay, size)
     want = with_gradients(rule, x, mode="recurrent")
     for options in (

@@ -228,9 +228,7 @@ FLEX = {
 
 @pytest.mark.parametrize("name", FLEX)
 @pytest.mark.parametrize("q_offset", (0, 50))
-def test_the_block_mask_of_flex_attention_equals_the_dense_mask(
-    name, q_offset
-):
+def test_the_block_mask_of_flex_attention_equals_the_dense_one(name, q_offset):
     mask, size = FLEX[name], 16
     rows_ = mask.extent.batch
     made = mask.block_mask(

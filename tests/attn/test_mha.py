@@ -14,9 +14,7 @@ from tests.attn.mha import B, E, H, L, S, make, pair
 
 @pytest.mark.parametrize("bias", (False, True))
 @pytest.mark.parametrize("packed", (False, True))
-def test_pytorchs_state_dict_loads_into_packed_and_separate_projections(
-    packed, bias
-):
+def test_pytorchs_state_dict_loads_into_packed_and_separate_ones(packed, bias):
     theirs, ours = pair(packed, bias)
     x, y = randn(B, L, E), randn(B, S, E, seed=1)
     for q, k, v in ((x, x, x), (x, y, y), (x, y, y + 1), (x, x, x + 1)):

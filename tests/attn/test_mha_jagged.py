@@ -132,9 +132,7 @@ def test_jagged_cross_attention_equals_each_row_alone(jagged_form):
             assert_exact(mine, ours(*row, q_offset=q_offset))
 
 
-def test_jagged_rows_with_masks_positions_and_weights_equal_each_alone(
-    jagged_form,
-):
+def test_jagged_masks_positions_and_weights_are_each_rows_alone(jagged_form):
     """A mask, positions or weights of padded rows: padded in either case."""
     ours = make(MultiHeadAttention, E, H, rope=attn.Rope(4))
     x = jagged((3, 1, 4))

@@ -80,9 +80,7 @@ STACKS = {
 
 @pytest.mark.parametrize("length", (9, 10, 14))
 @pytest.mark.parametrize("kind", STACKS)
-def test_the_path_length_is_the_number_of_layers_that_connect_the_ends(
-    kind, length
-):
+def test_the_path_length_is_how_many_layers_connect_the_ends(kind, length):
     layers = cost.mixer_cost(kind, length, E, kernel_size=3).path_length
     torch.manual_seed(0)
     deep = nn.Sequential(*STACKS[kind](layers)).double()

@@ -180,9 +180,7 @@ def test_errors_of_rope_frequencies_name_the_argument(arguments, says):
         ),
     ],
 )
-def test_the_module_scales_by_the_length_of_each_input(
-    kind, parameters, seq_len
-):
+def test_the_module_scales_by_each_inputs_length(kind, parameters, seq_len):
     rope = attn.Rope(8, type=kind, **parameters)
     for length in (4, seq_len, 4):  # long inputs leave no trace
         positions = torch.arange(length)

@@ -164,9 +164,7 @@ def test_all_reasons_are_listed_not_only_the_first():
         ("return_lse", {"return_lse": True}),
     ),
 )
-def test_options_that_torch_lacks_are_a_reason_against_every_backend(
-    name, argument
-):
+def test_options_that_torch_lacks_rule_out_every_backend(name, argument):
     qkv, arguments = a_call(**argument)
     explanation = explain_torch(*qkv, **arguments)
     assert explanation.selected is None

@@ -125,9 +125,7 @@ def model_draft():
 @pytest.mark.parametrize(
     "kind", exhaustive_but(["rope, GQA", "rope, hybrid"], list(KINDS))
 )
-def test_faults_cost_those_they_hit_and_no_page_and_no_token(
-    kind, draft, seed
-):
+def test_faults_cost_those_they_hit_and_no_page_or_token(kind, draft, seed):
     """Requests arrive, are cancelled, and meet errors, at random."""
     r, net = random.Random(seed), model_of(kind)
     engine = Engine(

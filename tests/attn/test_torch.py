@@ -75,9 +75,7 @@ def torchs(sizes, dtype, kind, rank, **arguments):
     return rival, oracle
 
 
-def assert_equal_to_pytorch(
-    sizes, dtype, kind, rank, implementation, **arguments
-):
+def assert_equals_torch(sizes, dtype, kind, rank, implementation, **arguments):
     q, k, v = qkv(sizes, dtype)
     mask = a_mask(kind, rank, sizes, dtype)
     ours = with_gradients(
@@ -94,11 +92,9 @@ DTYPES = pytest.mark.parametrize("dtype", FLOATS, ids=("double", "single"))
 @every_implementation
 @DTYPES
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_forward_and_gradients_without_a_mask_equal_pytorchs(
-    sizes, dtype, implementation
-):
+def test_results_without_a_mask_equal_pytorchs(sizes, dtype, implementation):
     for is_causal, scale in itertools.product((False, True), (None, 0.7)):
-        assert_equal_to_pytorch(
+        assert_equals_torch(
             sizes,
             dtype,
             "none",
@@ -129,13 +125,9 @@ MASKED = [
 @pytest.mark.parametrize(
     "sizes,rank", MASKED, ids=[f"{s}, mask {r}" for s, r in MASKED]
 )
-def test_forward_and_gradients_with_a_mask_equal_pytorchs(
-    sizes, rank, implementation
-):
+def test_results_with_a_mask_equal_pytorchs(sizes, rank, implementation):
     for kind in ("bool", "float", "-inf"):
-        assert_equal_to_pytorch(
-            sizes, torch.float32, kind, rank, implementation
-        )
+        assert_equals_torch(sizes, torch.float32, kind, rank, implementation)
 
 
 @every_implementation

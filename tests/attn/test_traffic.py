@@ -167,9 +167,7 @@ CASES = [*itertools.product(SIZES, [(2, 2), (4, 2), (3, 1)])]
     "case", exhaustive_but([CASES[4], CASES[8]], CASES), ids=str
 )
 @pytest.mark.parametrize("is_causal", (False, True))
-def test_traffic_of_the_forward_kernel_equals_the_formula(
-    by_the_library, case, is_causal
-):
+def test_forward_traffic_equals_the_formula(by_the_library, case, is_causal):
     ((L, S, BL, BS), (H, Hkv)), D = case, 16
     q, k, v = qkv(L, S, H, Hkv)
     offset = S - L if is_causal else None
@@ -222,9 +220,7 @@ def test_narrow_tiles_and_a_loop_over_all_keys_load_more_bytes(by_the_library):
 @pytest.mark.parametrize(
     ("splits", "L"), ((1, 1), (3, 1), (2, 2)), ids=("one", "three", "two")
 )
-def test_decoding_reads_the_cache_once_for_all_heads_of_a_group(
-    monkeypatch, splits, L
-):
+def test_decoding_reads_the_cache_once_for_each_group(monkeypatch, splits, L):
     B, H, Hkv, S, D, BS = 2, 4, 2, 90, 16, 16
     tile = configs.Config(16, BS, 4, 1, "for a test")
     monkeypatch.setattr(configs, "config_of", lambda *_: tile)

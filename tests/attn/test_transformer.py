@@ -188,9 +188,7 @@ def test_need_weights_returns_the_weights_of_every_layer():
         ),
     ),
 )
-def test_a_model_refuses_masks_and_positions_that_do_not_fit(
-    message, arguments
-):
+def test_models_refuse_masks_and_positions_that_do_not_fit(message, arguments):
     error = TypeError if message == "float32" else ValueError
     with pytest.raises(error, match=message):
         model("gpt")(ids(), **arguments)
