@@ -275,9 +275,7 @@ def test_an_explanation_is_a_table_with_torchs_backends():
     lines = str(found).splitlines()
     assert lines[0] == "attn"
     assert any(line.split() == ["sdpa", "selected"] for line in lines)
-    assert any(
-        line.split() == ["FLASH_ATTENTION", "selected"] for line in lines
-    )
+    assert any(x.split() == ["FLASH_ATTENTION", "selected"] for x in lines)
     assert found.torch.selected == "FLASH_ATTENTION"
     assert found["FLASH_ATTENTION"] == []
     mask = attn.causal() | attn.prefix(2)
@@ -296,9 +294,7 @@ def test_nested_tensors_are_torchs():
 
 @pytest.mark.parametrize(
     ("L", "S", "q_offset", "window"),
-    list(
-        itertools.product((1, 3), (1, 4, 9), (-2, 0, 3, 8), ((2, 0), (9, 9)))
-    ),
+    itertools.product((1, 3), (1, 4, 9), (-2, 0, 3, 8), ((2, 0), (9, 9))),
 )
 def test_rules_that_hide_nothing_are_known(L, S, q_offset, window):
     from attn.backends.sdpa import masks_nothing

@@ -29,15 +29,13 @@ def clock(monkeypatch):
     said: dict[str, float] = {}
     ran: list[str] = []
 
-    def benchmark_interleaved(calls, rounds, device):
+    def benchmark(calls, rounds, device):
         for name, call in calls.items():
             call()
             ran.append(name)
         return {name: [said.get(name, 1.0)] * rounds for name in calls}
 
-    monkeypatch.setattr(
-        autotune, "benchmark_interleaved", benchmark_interleaved
-    )
+    monkeypatch.setattr(autotune, "benchmark_interleaved", benchmark)
     said_and_ran = (said, ran)
     return said_and_ran
 

@@ -47,9 +47,8 @@ def test_a_page_asserts_its_claims(kept, capsys):
     def right_then(result):
         return [claim("it is at five", result, below=6)]
 
-    assert capsys.readouterr().out == (
-        "✓ it counts\n✓ after 5 steps, it is at five\n"
-    )
+    shown = capsys.readouterr().out
+    assert shown == "✓ it counts\n✓ after 5 steps, it is at five\n"
     assert [x.text for x in count.claims(3, 5)] == [
         "it counts",
         "after 5 steps, it is at five",
@@ -152,9 +151,8 @@ def test_a_failed_claim_is_reported_and_sets_the_exit_status(
     monkeypatch.setattr(claims_main, "ProcessPoolExecutor", Here)
     path = chapter(tmp_path, ("above=bound", "above=7"))
     assert claims_main.main([str(path), "--processes", "1"]) == 1
-    assert "growth: seed 0, 2 steps: it grows: 6, bound 7" in (
-        capsys.readouterr().err
-    )
+    shown = capsys.readouterr().err
+    assert "growth: seed 0, 2 steps: it grows: 6, bound 7" in shown
     entry = record.chapter("90_growth")["growth"]
     assert len(claims_main.failures(entry)) == 2
 

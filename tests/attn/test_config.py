@@ -88,9 +88,7 @@ VALUE_ERRORS = {
         "window": (1, 0),
     },
 }
-test_values_of_wrong_types_are_refused = refused(
-    TYPE_ERRORS, TypeError, config
-)
+test_values_of_wrong_type_are_refused = refused(TYPE_ERRORS, TypeError, config)
 test_a_wrong_value_is_named = refused(VALUE_ERRORS, ValueError, config)
 
 
@@ -107,9 +105,7 @@ def test_a_preset_takes_a_class_of_norms_without_another_word():
     named = llama_style(**SIZES, num_kv_heads=1, norm="layer")
     assert named.norm_eps == 1e-5
     with pytest.raises(ValueError, match="norm_eps must be None with a norm"):
-        llama_style(
-            **SIZES, num_kv_heads=1, norm=attn.LayerNorm, norm_eps=1e-6
-        )
+        llama_style(**SIZES, num_kv_heads=1, norm=attn.LayerNorm, norm_eps=0.1)
 
 
 def test_no_layers_are_allowed_and_an_unknown_implementation_is_refused():

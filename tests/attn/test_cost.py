@@ -151,10 +151,8 @@ def test_the_costs_on_the_page_equal_the_cost_model():
     for name, delta in (("linear attention", False), ("delta rule", True)):
         call = {"delta": delta}
         loop = values(HEADING, f"{name}, token by token")
-        for length, flops in zip((x.L, 1), loop, strict=True):
-            got = cost.linear_cost(
-                x.B, length, x.H, x.D, chunk_size=None, **call
-            )
+        for n, flops in zip((x.L, 1), loop, strict=True):
+            got = cost.linear_cost(x.B, n, x.H, x.D, chunk_size=None, **call)
             assert got.flops == flops
         (flops,) = values(HEADING, f"{name}, in chunks", C=C)
         got = cost.linear_cost(x.B, x.L, x.H, x.D, chunk_size=C, **call)

@@ -33,17 +33,14 @@ FALCON = {
     "norms": 1,
     "tied": True,
 }
+GEMMA = {"norms": 4, "tied": True}
 SHAPES = {
     "Llama": ModelShape(**SIZES),
     "Llama, tied": ModelShape(**SIZES, tied=True),
     "Llama, MHA": ModelShape(**SIZES | {"num_kv_heads": 4}),
     "Qwen3": ModelShape(**SIZES, qk_norm=True),
-    "Gemma2": ModelShape(
-        **SIZES, norms=4, tied=True, window=4, windowed_layers=2
-    ),
-    "Gemma2, MHA": ModelShape(
-        **SIZES | {"num_kv_heads": 4}, norms=4, tied=True
-    ),
+    "Gemma2": ModelShape(**SIZES | GEMMA, window=4, windowed_layers=2),
+    "Gemma2, MHA": ModelShape(**SIZES | GEMMA | {"num_kv_heads": 4}),
     "GPT2": ModelShape(
         **SIZES | {"num_kv_heads": 4, "head_dim": 12},
         gated=False,
@@ -142,10 +139,8 @@ def test_counted_parameters_and_flops_equal_those_of_our_models(name):
     assert count(model) == shape.parameters()
     for keep in (0, 1, 2):
         with attn.api.use_impl("reference"):
-            prompt = counted(lambda n=keep: model(ids(), logits_to_keep=n))
-        assert prompt == shape.flops(
-            B, L, is_causal=False, logits_to_keep=keep
-        )
+            got = counted(lambda n=keep: model(ids(), logits_to_keep=n))
+        assert got == shape.flops(B, L, is_causal=False, logits_to_keep=keep)
 
 
 def ids(length=L):
@@ -155,7 +150,7 @@ def ids(length=L):
 def counted(run):
     """The operations of a call, CPU's fused attention included."""
     fused = "_scaled_dot_product_flash_attention_for_cpu"
-    mapping = {
+    own = {
         getattr(aten, fused): (
             lambda q, k, v, *_, **__: flop_counter.sdpa_flop_count(q, k, v)
         ),
@@ -165,9 +160,7 @@ def counted(run):
             )
         ),
     }
-    counter = flop_counter.FlopCounterMode(
-        display=False, custom_mapping=mapping
-    )
+    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=own)
     with counter:
         run()
     return counter.get_total_flops()
@@ -293,11 +286,9 @@ def test_a_token_costs_two_flops_a_parameter_and_six_in_training():
 
 
 def test_a_window_reduces_flops_and_bytes():
-    for S, L, window in ((9, 9, 4), (9, 1, 4), (9, 3, 20), (3, 9, 2)):
-        seen = [min(max(S - L + 1 + i, 0), window) for i in range(L)]
-        got = cost.attention_cost(
-            1, L, S, 1, 1, 1, is_causal=True, window=window
-        )
+    for S, L, w in ((9, 9, 4), (9, 1, 4), (9, 3, 20), (3, 9, 2)):
+        seen = [min(max(S - L + 1 + i, 0), w) for i in range(L)]
+        got = cost.attention_cost(1, L, S, 1, 1, 1, is_causal=True, window=w)
         assert got.flops == 4 * sum(seen)
     step = cost.attention_cost(
         1, 1, 999, 2, 2, 8, torch.float32, is_causal=True, window=4

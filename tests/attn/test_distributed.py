@@ -41,9 +41,7 @@ def test_results_and_gradients_equal_those_of_one_process(world):
 
 @pytest.mark.exhaustive
 def test_the_error_in_bfloat16_does_not_grow_with_the_ranks():
-    cases = [
-        (scheme, 12, 1, "contiguous", "causal") for scheme in ranks.SCHEMES
-    ]
+    cases = [(x, 12, 1, "contiguous", "causal") for x in ranks.SCHEMES]
     one, four = (launch(ranks.half_errors, w, cases)[0] for w in (1, 4))
     for alone, together in zip(one, four, strict=True):
         assert alone < 2**-7  # rounded once, and read from rounded inputs
@@ -62,10 +60,8 @@ def test_bytes_that_leave_a_rank_are_those_of_the_formula():
     for found in launch(ranks.counted, world, sizes):
         for scheme, passes in found.items():
             for backward, counts in enumerate(passes):
-                formula = traffic(
-                    scheme, world, **sizes, backward=bool(backward)
-                )
-                assert counts == [formula, formula], (scheme, backward)
+                want = traffic(scheme, world, **sizes, backward=bool(backward))
+                assert counts == [want, want], (scheme, backward)
 
 
 def test_one_rank_sends_nothing():
@@ -335,10 +331,8 @@ def context_parallel(rank, query, key, value):
     *parts, mask = _context_parallel_shard(
         mesh, [query, key, value, mask], [2] * 4
     )
-    theirs = flex(*parts, block_mask=mask)
-    return refused, (
-        theirs - ring_attention(*parts, is_causal=True)
-    ).abs().max()
+    out = flex(*parts, block_mask=mask)
+    return refused, (out - ring_attention(*parts, is_causal=True)).abs().max()
 
 
 @pytest.mark.exhaustive

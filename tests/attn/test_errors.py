@@ -34,6 +34,13 @@ LONG = keys(2, 4, 7)
 TENSORS = ("query", "key", "value")
 BOTH_ANSWERS = r"q_offset=0 .*q_offset=4 "
 
+# Beginnings that several messages share.
+DEVICE = "must be on the device of query, cpu; got meta"
+FLOATS = "attn_mask must be bool .*or torch.float32.*; got"
+OFFSET = "q_offset must be an int, or an integer tensor.*; got"
+PAIR = r"window must be a pair \(left, right\).*; got"
+SOFTCAP = "softcap must be a positive number, or None .*; got"
+
 TYPE_ERRORS = {
     "query must be a torch.Tensor; got list": {"query": [1.0]},
     "key must be a torch.Tensor; got NoneType": {"key": None},
@@ -55,12 +62,8 @@ TYPE_ERRORS = {
     "attn_mask must be .*tensor, or an attn Mask; got function": {
         "attn_mask": attn.causal
     },
-    "attn_mask must be bool .*or torch.float32.*; got torch.int32": {
-        "attn_mask": mask_of(3, 3).int()
-    },
-    "attn_mask must be bool .*or torch.float32.*; got torch.float64": {
-        "attn_mask": x(3, 3).double()
-    },
+    f"{FLOATS} torch.int32": {"attn_mask": mask_of(3, 3).int()},
+    f"{FLOATS} torch.float64": {"attn_mask": x(3, 3).double()},
     "attn_mask must .*bfloat16 or torch.float32.*; got torch.float16": {
         **{name: RIGHT[name].bfloat16() for name in ("query", "key", "value")},
         "attn_mask": x(3, 3).half(),
@@ -74,28 +77,18 @@ TYPE_ERRORS = {
         "sinks": [0.0] * 4
     },
     "sinks must be a float tensor .*; got torch.int64": {"sinks": x(4).long()},
-    r"window must be a pair \(left, right\).*; got 3": {"window": 3},
-    r"window must be a pair \(left, right\).*; got \(1, 2, 3\)": {
-        "window": (1, 2, 3)
-    },
+    f"{PAIR} 3": {"window": 3},
+    rf"{PAIR} \(1, 2, 3\)": {"window": (1, 2, 3)},
     "right of window must be an int or None; got 1.5": {"window": (None, 1.5)},
-    "q_offset must be an int, or an integer tensor.*; got 1.0": {
-        "q_offset": 1.0
-    },
-    "q_offset must be an int, or an integer tensor.*; got True": {
-        "q_offset": True
-    },
-    "q_offset must be .*integer tensor.*; got torch.float32": {
-        "q_offset": x(2)
-    },
+    f"{OFFSET} 1.0": {"q_offset": 1.0},
+    f"{OFFSET} True": {"q_offset": True},
+    f"{OFFSET} torch.float32": {"q_offset": x(2)},
 }
 VALUE_ERRORS = {
     r"query must .*two axes.*; got shape \(8,\)": {"query": x(8)},
     r"value must .*two axes.*; got shape \(\)": {"value": x()},
-    "key must be on the device of query, cpu; got meta": {"key": K.to(META)},
-    "value must be on the device of query, cpu; got meta": {
-        "value": V.to(META)
-    },
+    f"key {DEVICE}": {"key": K.to(META)},
+    f"value {DEVICE}": {"value": V.to(META)},
     "key must have the head_dim of query, 8; got 6": {"key": x(2, 4, 3, 6)},
     r"batch axes must broadcast, with equal sizes or a 1; got "
     r"query \(2,\), key \(3,\)": keys(3, 4),
@@ -147,17 +140,11 @@ VALUE_ERRORS = {
         "attn_mask": mask_of(4, 3, 3),
     },
     "dropout_p must be a number from 0 to 1; got 1.5": {"dropout_p": 1.5},
-    "softcap must be a positive number, or None .*; got 0.0": {"softcap": 0.0},
-    "softcap must be a positive number, or None .*; got -50.0": {
-        "softcap": -50
-    },
-    "softcap must be a positive number, or None .*; got inf": {
-        "softcap": torch.inf
-    },
+    f"{SOFTCAP} 0.0": {"softcap": 0.0},
+    f"{SOFTCAP} -50.0": {"softcap": -50},
+    f"{SOFTCAP} inf": {"softcap": torch.inf},
     r"sinks must .*each query head, \(4,\); got shape \(1,\)": {"sinks": x(1)},
-    "sinks must be on the device of query, cpu; got meta": {
-        "sinks": x(4, device="meta")
-    },
+    f"sinks {DEVICE}": {"sinks": x(4, device="meta")},
     "left of window must be 0 or more, or None .*; got -1": {
         "window": (-1, 0)
     },
@@ -168,9 +155,7 @@ VALUE_ERRORS = {
     r"q_offset must .*each batch row, \(2,\); got shape \(3,\)": {
         "q_offset": torch.tensor([1, 2, 3])
     },
-    "q_offset must be on the device of query, cpu; got meta": {
-        "q_offset": x(2, dtype=torch.int64, device=META)
-    },
+    f"q_offset {DEVICE}": {"q_offset": x(2, dtype=torch.int64, device=META)},
     r"documents\(\(2,\)\) must have .*each key, 3; got 2": {
         "attn_mask": attn.documents(torch.tensor([0, 1]))
     },
@@ -224,6 +209,4 @@ def test_under_autocast_the_error_says_that_nothing_is_cast():
     ):
         attn.attention(**wrong)
     with pytest.raises(TypeError, match="value must have .*bfloat16$"):
-        attn.attention(
-            **{k: y.to(META) for k, y in wrong.items() if k in TENSORS}
-        )
+        attn.attention(**{k: wrong[k].to(META) for k in TENSORS})

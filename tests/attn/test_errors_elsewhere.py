@@ -22,18 +22,13 @@ def mask_of(*shape):
 
 PADDING = attn.padding(mask_of(2, 3))
 MODEL = small_llama()
+INTEGERS = "must be an integer tensor; got"
 TYPE_ERRORS = {
-    "right must be an int, at least 0; got 1.0": lambda: attn.window(
-        right=1.0
-    ),
+    "right must be an int, at least 0; got 1.0": lambda: attn.window(0, 1.0),
     "size must be an int, at least 1; got '3'": lambda: attn.chunked("3"),
-    "length must be an integer tensor; got torch.float32": (
-        lambda: attn.prefix(x(2))
-    ),
-    "ids must be an integer tensor; got torch.float32": (
-        lambda: attn.documents(x(3))
-    ),
-    "ids must be an integer tensor; got list": lambda: attn.documents([0, 1]),
+    f"length {INTEGERS} torch.float32": lambda: attn.prefix(x(2)),
+    f"ids {INTEGERS} torch.float32": lambda: attn.documents(x(3)),
+    f"ids {INTEGERS} list": lambda: attn.documents([0, 1]),
     "predicate must be a function .*; got a tensor": (
         lambda: attn.Mask(mask_of(3, 3))
     ),

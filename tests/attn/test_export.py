@@ -153,16 +153,14 @@ def stateful(layer, x, state):
     return layer(x, cache=cache), cache.state
 
 
-STATE_LAYERS = [
+STATEFUL = [
     partial(layer, 16, 2, mode=mode)
     for layer in (attn.nn.GatedDeltaNet, attn.nn.LinearAttention)
     for mode in ("chunk", "recurrent", "parallel")
 ]
 
 
-@pytest.mark.parametrize(
-    "build", exhaustive_but(STATE_LAYERS[:1], STATE_LAYERS)
-)
+@pytest.mark.parametrize("build", exhaustive_but(STATEFUL[:1], STATEFUL))
 def test_a_state_layer_exports_and_compiles_for_any_length(build):
     layer = build().eval()
     exports(layer, tokens, [{1: LENGTH}])

@@ -15,9 +15,8 @@ from attn.data.book import PACKAGE, install, root
 from attn.exercises import sources
 from tests.processes import run_python
 
-PROJECT = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))[
-    "project"
-]
+PYPROJECT = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
 EXTRAS = [x for x in PROJECT["optional-dependencies"] if x != "dev"]
 # Each command, with the extras that it needs.
 COMMANDS = {

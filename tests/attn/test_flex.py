@@ -63,10 +63,8 @@ def test_each_softcap_is_a_kernel():
 def test_warming_up_compiles_and_compares(fresh):
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
     assert "autotune" in api.explain(Q, K, V, **said).deprioritized["flex"]
-    found = api.autotune(Q, K, V, **said)
-    assert (
-        found.selected == "flex" or "ms here;" in found.deprioritized["flex"]
-    )
+    got = api.autotune(Q, K, V, **said)
+    assert got.selected == "flex" or "ms here;" in got.deprioritized["flex"]
     (seconds,) = api.registry.seconds.values()
     assert {"flex", "sdpa", "cpu_window"} <= {*seconds}
     want = attn.scaled_dot_product_attention(Q, K, V, **said)
@@ -109,14 +107,12 @@ def test_what_it_cannot_take_has_a_reason(no_compiling, options, says):
 
 
 def test_dtypes_and_empty_tensors_have_a_reason():
-    def reasons(*tensors):
+    def why(*tensors):
         return api.explain(*tensors, enable_gqa=True)["flex"]
 
-    assert "float64" in reasons(*(x.double() for x in (Q, K, V)))[0]
-    assert "empty" in reasons(Q[:, :, :0], K, V)[0]
-    assert reasons(*(x.to("meta") for x in (Q, K, V)))[0].startswith(
-        "query is"
-    )
+    assert "float64" in why(*(x.double() for x in (Q, K, V)))[0]
+    assert "empty" in why(Q[:, :, :0], K, V)[0]
+    assert why(*(x.to("meta") for x in (Q, K, V)))[0].startswith("query is")
 
 
 def test_without_a_compiler_the_results_are_the_same(monkeypatch):

@@ -75,9 +75,8 @@ def test_generate_equals_transformers_own_in_every_family(name):
     model = hf_decoders.model(name, "eager")
     for mask in (None, hf_decoders.pad("left").long()):
         want = their_text(model, ids, mask)
-        assert torch.equal(
-            attn.generate(model, ids, NEW, attention_mask=mask), want
-        )
+        text = attn.generate(model, ids, NEW, attention_mask=mask)
+        assert torch.equal(text, want)
 
 
 @pytest.mark.parametrize(
@@ -291,12 +290,10 @@ def test_a_progress_bar_is_shown_only_with_progress(capsys):
 
 
 def test_any_function_from_ids_to_logits_generates():
-    def next_is_one_more(ids):
+    def one_more(ids):
         return torch.nn.functional.one_hot((ids + 1) % 10, 10).float()
 
-    text = attn.generate(
-        next_is_one_more, torch.tensor([[3], [8]]), 4, cache=None
-    )
+    text = attn.generate(one_more, torch.tensor([[3], [8]]), 4, cache=None)
     assert text.tolist() == [[3, 4, 5, 6, 7], [8, 9, 0, 1, 2]]
 
 

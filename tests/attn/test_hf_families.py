@@ -224,9 +224,7 @@ def test_other_outputs_and_nans_are_seen(monkeypatch):
     for change in (torch.nan, 1.0):
         monkeypatch.setattr(
             "attn.hf.probing._output",
-            lambda one, kwargs, change=change: (
-                probe.outputs["tokens"] + change
-            ),
+            lambda one, _, change=change: probe.outputs["tokens"] + change,
         )
         with pytest.raises(Unsuitable, match="its output for tokens differs"):
             probe.check("eager")

@@ -189,11 +189,9 @@ def test_an_exception_leaves_the_model_as_it_was(monkeypatch):
         hidden_size=24, intermediate_size=20, num_hidden_layers=1,
         num_attention_heads=4, vocab_size=37,
     )  # fmt: skip
-    one = T.LlavaForConditionalGeneration(
-        T.LlavaConfig(
-            vision_config=vision, text_config=text, image_token_id=36
-        )
-    )
+    given = {"vision_config": vision, "text_config": text}
+    both = T.LlavaConfig(**given, image_token_id=36)
+    one = T.LlavaForConditionalGeneration(both)
     one.set_attn_implementation({"vision_config": "eager", "": "sdpa"})
     parts = (one.config, one.config.vision_config, one.config.text_config)
     before = ["sdpa", "eager", "sdpa"]
@@ -202,12 +200,8 @@ def test_an_exception_leaves_the_model_as_it_was(monkeypatch):
     def failing(self, *args, **kwargs):
         raise RuntimeError("this part cannot")
 
-    monkeypatch.setattr(
-        T.CLIPVisionModel, "get_correct_attn_implementation", failing
-    )
-    monkeypatch.setattr(
-        T.LlamaModel, "get_correct_attn_implementation", failing
-    )
+    for part in (T.CLIPVisionModel, T.LlamaModel):
+        monkeypatch.setattr(part, "get_correct_attn_implementation", failing)
     names = set(T.AttentionInterface._global_mapping)
     with pytest.raises(RuntimeError, match="this part cannot"):
         hf.attach(one, "grouped")

@@ -148,7 +148,7 @@ def leaves(sizes, dtype, sinks=None):
     return [x.detach().clone().requires_grad_() for x in inputs]
 
 
-def run(function, inputs, kwargs, dtype):
+def run(call, inputs, kwargs, dtype):
     """Return the output, the lse and the gradients of both together."""
     kwargs = dict(kwargs)
     if "sinks" in kwargs:
@@ -156,9 +156,7 @@ def run(function, inputs, kwargs, dtype):
     mask = kwargs.get("attn_mask")
     if isinstance(mask, torch.Tensor) and mask.is_floating_point():
         kwargs["attn_mask"] = mask.to(dtype)
-    out, lse = function(
-        *inputs[:3], enable_gqa=True, return_lse=True, **kwargs
-    )
+    out, lse = call(*inputs[:3], enable_gqa=True, return_lse=True, **kwargs)
     finite = lse.masked_fill(lse == -torch.inf, 0.0)
     seeds = (randn(*out.shape, seed=4), randn(*lse.shape, seed=5))
     loss = sum(

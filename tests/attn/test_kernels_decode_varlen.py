@@ -155,7 +155,7 @@ def test_by_the_name_of_the_backend(kwargs, L):
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "message"),
+    ("kwargs", "why"),
     (
         ({"attn_mask": torch.zeros(3, S)}, "attn_mask is a tensor"),
         ({"is_causal": True, "q_offset": 148}, "q_offset 147 or less"),
@@ -168,11 +168,9 @@ def test_by_the_name_of_the_backend(kwargs, L):
     ),
     ids=str,
 )
-def test_what_split_kv_does_not_support_has_a_reason(kwargs, message):
+def test_what_split_kv_does_not_support_has_a_reason(kwargs, why):
     q, k, v = cache(L=3)
-    with pytest.raises(
-        ValueError, match=f"triton_split_kv cannot: .*{message}"
-    ):
+    with pytest.raises(ValueError, match=f"triton_split_kv cannot: .*{why}"):
         attn.attention(
             q, k, v, enable_gqa=True, impl="triton_split_kv", **kwargs
         )
@@ -200,10 +198,8 @@ def test_decode_is_no_part_of_a_graph(monkeypatch):
 def test_a_row_without_keys_is_zero():
     q, k, v = cache()
     lengths = torch.tensor([0, 3, 150])
-    for sinks in (None, randn(H)):
-        out, lse = decode_attention(
-            q, k, v, lengths, sinks=sinks, return_lse=True
-        )
+    for x in (None, randn(H)):
+        out, lse = decode_attention(q, k, v, lengths, sinks=x, return_lse=True)
         assert (out[0] == 0).all() and (lse[0] == -torch.inf).all()
         assert out[1:].abs().min() > 0
 
@@ -245,10 +241,8 @@ def ragged(dtype=FP32):
     q = randn(queries, H, D, seed=1, dtype=dtype)
     k = randn(keys, HKV, D, seed=2, dtype=dtype)
     v = randn(keys, HKV, DV, seed=3, dtype=dtype)
-    ends = [
-        torch.tensor([0, *n]).cumsum(0, dtype=torch.int32) for n in LENGTHS
-    ]
-    return q, k, v, *ends
+    cu = [torch.tensor([0, *n]).cumsum(0, dtype=torch.int32) for n in LENGTHS]
+    return q, k, v, *cu
 
 
 @pytest.mark.parametrize(

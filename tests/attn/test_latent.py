@@ -165,9 +165,7 @@ def test_half_precision_is_as_exact_as_its_inputs_allow(dtype):
     want = exact(x.double())
     for form in both(dtype=dtype):
         cache = form.new_cache()
-        out = torch.cat(
-            [form(new, cache=cache) for new in x.split([39, 1], 1)], 1
-        )
+        out = torch.cat([form(y, cache=cache) for y in x.split([39, 1], 1)], 1)
         error = (out.double() - want).norm() / want.norm()
         assert out.dtype == dtype
         assert error < 8 * torch.finfo(dtype).eps

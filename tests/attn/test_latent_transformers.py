@@ -145,11 +145,8 @@ def test_sinks_and_gates_of_elements_equal_those_of_hunyuan():
     attention = model.layers[0].self_attn
     attention.indexer = lambda *_, **__: torch.arange(L).expand(2, L, L)
     for absorb in (False, True):
-        layer = ours(
-            model, absorb, attn.Rope(ROPE), sinks=True, gate="element"
-        )
-        x = draw(2, L, E)
-        torch.testing.assert_close(layer(x), call(model, x), rtol=0, atol=1e-4)
+        mine = ours(model, absorb, attn.Rope(ROPE), sinks=True, gate="element")
+        torch.testing.assert_close(mine(X), call(model, X), rtol=0, atol=1e-4)
 
 
 #: How families beside DeepSeek's differ from it.

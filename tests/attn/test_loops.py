@@ -96,7 +96,7 @@ def some_call(kind, seed):
     sinks = rng.choice((None, sinks))
     theirs = settings | same | {"offsets": per_row}
     theirs["sinks"] = None if sinks is None else sinks.tolist()
-    ours = settings | {"attn_mask": mask, "sinks": sinks}
+    ours = settings | {"attn_mask": mask, "sinks": sinks, "enable_gqa": True}
     return sizes, ours | {"q_offset": q_offset}, theirs
 
 
@@ -108,9 +108,7 @@ def test_every_implementation_equals_plain_loops(kind, seed):
     q, k, v = qkv(sizes, seed=seed)
     oracle = loops.attention(q, k, v, **theirs)
     for implementation in EXACT.values():
-        both = implementation(
-            q, k, v, enable_gqa=True, return_lse=True, **arguments
-        )
+        both = implementation(q, k, v, return_lse=True, **arguments)
         assert_exact(both, oracle)
 
 
@@ -119,9 +117,7 @@ def test_every_implementation_equals_plain_loops(kind, seed):
 def test_weights_times_values_is_the_output(kind, seed):
     sizes, arguments, theirs = some_call(kind, seed)
     q, k, v = qkv(sizes, seed=seed)
-    scores, weights = attn.attention_weights(
-        q, k, enable_gqa=True, **arguments
-    )
+    scores, weights = attn.attention_weights(q, k, **arguments)
     oracle, _ = loops.attention(q, k, v, **theirs)
     assert_exact(weights @ attn.repeat_kv(v, sizes.H // sizes.Hkv), oracle)
     assert torch.equal(weights == 0, scores == -torch.inf)

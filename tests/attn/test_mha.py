@@ -96,9 +96,7 @@ def paddings():
 
 @pytest.mark.parametrize("packed", (False, True))
 @pytest.mark.filterwarnings("ignore:Support for mismatched")
-@pytest.mark.parametrize(
-    "mask,padding", [*itertools.product(range(7), range(3))]
-)
+@pytest.mark.parametrize("mask,padding", itertools.product(range(7), range(3)))
 def test_every_mask_with_every_padding_equals_pytorchs(mask, padding, packed):
     theirs, ours = pair(packed)
     mine, flat = list(masks())[mask]

@@ -138,12 +138,10 @@ def by_onnx_in_float64(arrays, attributes):
         name: x if x.dtype in (np.bool_, np.int64) else x.astype(np.float64)
         for name, x in arrays.items()
     }
-    settings = {
-        k: v for k, v in attributes.items() if k != "softmax_precision"
-    }
+    given = {k: v for k, v in attributes.items() if k != "softmax_precision"}
     with np.errstate(all="ignore"):
         results = op_attention._compute_attention(
-            **exact, **settings, _validate_attention25=False
+            **exact, **given, _validate_attention25=False
         )
     names = ("Y", "present_key", "present_value", "qk_matmul_output")
     return dict(zip(names, map(torch.from_numpy, results), strict=True))
@@ -200,9 +198,7 @@ def test_norms_equal_the_cases_of_onnx(operator, case):
 
 def rotate(inputs, attributes):
     """ONNX's operator by ``attn``'s functions: it renames and reshapes."""
-    x, cos, sin = (
-        inputs[name] for name in ("input", "cos_cache", "sin_cache")
-    )
+    x, cos, sin = (inputs[k] for k in ("input", "cos_cache", "sin_cache"))
     if "position_ids" in inputs:
         cos, sin = (table[inputs["position_ids"]] for table in (cos, sin))
     interleaved = bool(attributes.get("interleaved", 0))

@@ -49,10 +49,8 @@ def test_rows_of_different_lengths_equal_each_row_alone(make, turns):
     done = [0] * B
     for counts in turns:
         key, value = (padded(x, done, counts, torch.nan) for x in (K, V))
-        equal = len({*counts}) == 1  # as in decoding, where none is given
-        view = cache.update(
-            key, value, None if equal else torch.tensor(counts)
-        )
+        same = len({*counts}) == 1  # as in decoding, where none is given
+        view = cache.update(key, value, None if same else torch.tensor(counts))
         positions = cache.key_positions(view).expand(B, -1)
         out = attn.grouped_attention(
             padded(Q, done, counts, 0.0),

@@ -141,9 +141,7 @@ def test_flops_of_a_mixer_equal_those_that_torch_counts(kind):
 def test_mixer_costs_equal_table_1_of_vaswani_et_al():
     """Vaswani et al. 2017, table 1, with the constants it leaves out."""
     n, d, k = 1024, 512, 3
-    table = {
-        kind: cost.mixer_cost(kind, n, d, kernel_size=k) for kind in MIXERS
-    }
+    table = {x: cost.mixer_cost(x, n, d, kernel_size=k) for x in MIXERS}
     assert {kind: x.path_length for kind, x in table.items()} == {
         "rnn": n,
         "lstm": n,

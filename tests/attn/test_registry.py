@@ -137,19 +137,14 @@ def test_extra_keywords_reach_who_declares_them_and_nobody_else(own):
     def cold(query, key, value, mask, *, scale, enable_gqa=False):
         return query
 
-    want = attn.scaled_dot_product_attention(
-        Q, K, V, scale=8**-0.5 / 2, **SAID
-    )
+    said = {"temperature": 2.0, "registry": own, **SAID}
+    want = attn.scaled_dot_product_attention(Q, K, V, scale=32**-0.5, **SAID)
     for impl in ("warm", "auto"):
-        got = attn.attention(
-            Q, K, V, impl=impl, temperature=2.0, registry=own, **SAID
-        )
+        got = attn.attention(Q, K, V, impl=impl, **said)
         assert torch.allclose(got, want, atol=1e-6)
     for impl in ("cold", "sdpa"):
         with pytest.raises(TypeError, match="unexpected keyword"):
-            attn.attention(
-                Q, K, V, impl=impl, temperature=2.0, registry=own, **SAID
-            )
+            attn.attention(Q, K, V, impl=impl, **said)
 
 
 def test_a_model_is_switched_while_it_runs(own):

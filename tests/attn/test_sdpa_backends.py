@@ -175,12 +175,10 @@ def test_options_that_torch_lacks_rule_out_every_backend(name, argument):
 def test_a_disabled_backend_is_reported_as_switched_off():
     qkv, arguments = a_call()
     with sdpa_kernel(SDPBackend.MATH):
-        explanation = explain_torch(*qkv, **arguments)
-    assert explanation.selected == "MATH"
-    assert explanation["FLASH_ATTENTION"] == [
-        "it is switched off (sdpa_kernel)"
-    ]
-    assert explanation["MATH"] == []
+        found = explain_torch(*qkv, **arguments)
+    assert found.selected == "MATH"
+    assert found["FLASH_ATTENTION"] == ["it is switched off (sdpa_kernel)"]
+    assert found["MATH"] == []
 
 
 def test_an_empty_call_needs_no_backend():
@@ -210,14 +208,12 @@ def jagged(contiguous=True):
 @pytest.mark.filterwarnings("ignore")
 def test_nested_tensors_run_where_explain_says_so(contiguous, arguments):
     x = jagged(contiguous)
-    explanation = explain_torch(x, x, x, **arguments)
+    found = explain_torch(x, x, x, **arguments)
     for backend in BACKENDS:
-        assert runs(backend, (x, x, x), arguments) == (
-            not explanation[backend]
-        )
-    assert explanation.selected == (None if explanation["MATH"] else "MATH")
+        assert runs(backend, (x, x, x), arguments) == (not found[backend])
+    assert found.selected == (None if found["MATH"] else "MATH")
     if not contiguous:
-        assert "contiguous()" in " ".join(explanation["MATH"])
+        assert "contiguous()" in " ".join(found["MATH"])
 
 
 def test_nested_tensors_refuse_masks_and_dense_tensors():

@@ -151,9 +151,8 @@ def test_threads_share_seen_calls():
             L, S = sizes[(i + seed) % len(sizes)]
             q, k, v = qkv(L=L, S=S, seed=seed)
             ours = attn.attention(q, k, v, enable_gqa=True)
-            if not torch.allclose(
-                ours, attn.grouped_attention(q, k, v), atol=1e-5
-            ):
+            want = attn.grouped_attention(q, k, v)
+            if not torch.allclose(ours, want, atol=1e-5):
                 wrong.append((L, S))
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]

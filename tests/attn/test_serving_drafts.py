@@ -322,9 +322,8 @@ def test_the_law_of_two_tokens_is_exactly_the_models():
 def test_as_many_are_accepted_as_both_laws_share():
     found = law(lambda _: Q, lambda _: P, 1)
     accepted = sum(x for out, x in found.items() if len(out) == 2)
-    assert (
-        accepted == sum(map(min, fractions(P), fractions(Q))) == Fraction(1, 2)
-    )
+    shared = sum(map(min, fractions(P), fractions(Q)))
+    assert accepted == shared == Fraction(1, 2)
 
 
 def test_acceptance_and_residual_are_the_formulas_of_the_paper():

@@ -139,10 +139,8 @@ def test_no_prefix_or_no_own_keys_is_the_other_alone():
     assert (out - want).abs().max() < 1e-12
     none = [x[:, :, :0] for x in own]
     out = cascade_attention(query, *prefix, *none, enable_gqa=True)
-    key, value = (x.expand(B, -1, -1, -1) for x in prefix)
-    want = attn.scaled_dot_product_attention(
-        query, key, value, enable_gqa=True
-    )
+    k, v = (x.expand(B, -1, -1, -1) for x in prefix)
+    want = attn.scaled_dot_product_attention(query, k, v, enable_gqa=True)
     assert (out - want).abs().max() < 1e-12
 
 

@@ -171,22 +171,20 @@ def test_forward_traffic_equals_the_formula(by_the_library, case, is_causal):
     ((L, S, BL, BS), (H, Hkv)), D = case, 16
     q, k, v = qkv(L, S, H, Hkv)
     offset = S - L if is_causal else None
-    measured = by_the_library(
-        q, k, v, BL, BS, is_causal=is_causal, q_offset=S - L
-    )
+    ours = by_the_library(q, k, v, BL, BS, is_causal=is_causal, q_offset=S - L)
     once = Hkv * S * D * FLOAT
     for name in "KV":
-        moved = measured.loads[name]
+        moved = ours.loads[name]
         keys = keys_read(L, S, BL, BS, offset)
         assert moved.bytes == H * keys * D * FLOAT
         assert moved.distinct == once
         assert moved.times == moved.bytes / once
-    assert measured.loads["Q"][1:3] == (H * L * D * FLOAT,) * 2
+    assert ours.loads["Q"][1:3] == (H * L * D * FLOAT,) * 2
     programs = cdiv(L, BL) * H
-    assert measured.loads["OFFSETS"][:3] == (programs, programs * 4, 4)
-    assert measured.stores["OUT"][:3] == (programs, *(H * L * D * FLOAT,) * 2)
-    assert measured.stores["LSE"].bytes == H * L * 4
-    assert len(measured.programs) == programs
+    assert ours.loads["OFFSETS"][:3] == (programs, programs * 4, 4)
+    assert ours.stores["OUT"][:3] == (programs, *(H * L * D * FLOAT,) * 2)
+    assert ours.stores["LSE"].bytes == H * L * 4
+    assert len(ours.programs) == programs
     # Without ranges, the learner's kernel is the same but for the mask.
     learners = by_a_learner(q, k, v, BL, BS, is_causal)
     for name in "KV":
@@ -210,9 +208,7 @@ def test_narrow_tiles_and_a_loop_over_all_keys_load_more_bytes(by_the_library):
     assert ours.loaded < min(narrow.loaded, whole.loaded)
     assert narrow.loads["K"].bytes == sum((16, 32, 48, 64)) * 2 * 64
     assert ours.loads["K"].bytes == sum((32, 64)) * 2 * 64
-    half = by_the_library(
-        *(x.half() for x in (q, k, v)), 32, 16, is_causal=True
-    )
+    half = by_the_library(q.half(), k.half(), v.half(), 32, 16, is_causal=True)
     assert half.loads["K"].bytes == ours.loads["K"].bytes / 2
     assert half.loads["K"].times == ours.loads["K"].times
 

@@ -70,17 +70,12 @@ def test_padding_changes_no_logit(name, side, is_causal):
     if side == "right":
         valid, row = valid.flip(1), torch.cat([x[0, :n], row[: L - n]])
     padded = torch.stack([row, x[1]])
-    out = made(
-        padded, attention_mask=valid, positions=attn.position_ids(valid)
-    )
+    at = attn.position_ids(valid)
+    out = made(padded, attention_mask=valid, positions=at)
     assert not out.isnan().any()
     assert_exact(out[0][valid[0].bool()], made(x[:1, :n])[0])
     assert_exact(out[1], made(x)[1])
-    again = made(
-        padded,
-        attention_mask=valid.bool(),
-        positions=attn.position_ids(valid),
-    )
+    again = made(padded, attention_mask=valid.bool(), positions=at)
     assert torch.equal(out, again)
 
 
@@ -206,9 +201,7 @@ def test_packed_texts_train_as_each_alone(name, attention):
     alone = [x for x in packed.split(TEXTS, 1) if x.numel()]
     got = network(packed, cu_seqlens=ends)
     assert_exact(got, torch.cat([network(x) for x in alone], 1))
-    parts = [
-        network.loss(x) * (x.shape[1] - 1) for x in alone if x.shape[1] > 1
-    ]
+    parts = [network.loss(x) * (len(x[0]) - 1) for x in alone if len(x[0]) > 1]
     both = network.loss(packed, cu_seqlens=ends), sum(parts) / 8
     weights = [*network.parameters()]
     results = [(x, *torch.autograd.grad(x, weights)) for x in both]
