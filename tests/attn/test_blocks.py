@@ -46,14 +46,8 @@ def like(theirs, **options):
 @pytest.mark.parametrize("activation", ("relu", "gelu"))
 @pytest.mark.parametrize("padded", (False, True))
 def test_an_encoder_block_equals_pytorchs(norm, activation, padded):
-    theirs = nn.TransformerEncoderLayer(
-        E,
-        H,
-        20,
-        activation=activation,
-        norm_first=norm == "pre",
-        batch_first=True,
-    )
+    kind = {"activation": activation, "norm_first": norm == "pre"}
+    theirs = nn.TransformerEncoderLayer(E, H, 20, batch_first=True, **kind)
     ours = like(theirs, norm_order=norm, feed_forward=activation)
     pad = torch.zeros(2, L, dtype=torch.bool)
     pad[0, 4:] = padded
@@ -81,15 +75,9 @@ def test_a_decoder_block_with_cross_attention_equals_pytorchs(norm):
 
 @pytest.mark.parametrize("order", ({"rope": attn.Rope(4)}, {"alibi": True}))
 def test_cross_attention_has_no_positions_window_or_causal_mask(order):
+    options = {"num_kv_heads": 1, "window": (1, 0), "is_causal": True, **order}
     block = TransformerBlock(
-        E,
-        H,
-        num_kv_heads=1,
-        window=(1, 0),
-        is_causal=True,
-        cross_attention=True,
-        qk_norm=True,
-        **order,
+        E, H, cross_attention=True, qk_norm=True, **options
     )
     own, other = block.attention, block.cross_attention
     assert (own.rope or own.alibi) and own.window and own.is_causal
@@ -159,16 +147,8 @@ def test_memory_is_normalised_only_with_memory_norm(norm):
 def test_a_block_without_feed_forward_is_attention_residual_and_norm(cross):
     """As in jadore801120's ``MultiHeadAttention``, post-norm, bias-free."""
     where = {"self_attention": not cross, "cross_attention": cross}
-    block = TransformerBlock(
-        E,
-        H,
-        norm_order="post",
-        norm_eps=1e-6,
-        feed_forward="none",
-        bias=False,
-        value_dim=5,
-        **where,
-    )
+    where |= {"norm_order": "post", "norm_eps": 1e-6, "feed_forward": "none"}
+    block = TransformerBlock(E, H, bias=False, value_dim=5, **where)
     randomised(block.double())
     assert block.feed_forward is None and block.feed_forward_norm is None
     other = MEMORY if cross else X

@@ -35,6 +35,10 @@ TENSORS = ("query", "key", "value")
 BOTH_ANSWERS = r"q_offset=0 .*q_offset=4 "
 
 # Beginnings that several messages share.
+DTYPE = "must have the dtype of query, .*float32; got"
+MASK = "attn_mask must be a bool or float tensor, or an attn Mask; got"
+MULTIPLE = "with enable_gqa, .*must be a multiple .*; got"
+SHAPE = r"attn_mask must .*\(2, 4, 3, 7\); got"
 DEVICE = "must be on the device of query, cpu; got meta"
 FLOATS = "attn_mask must be bool .*or torch.float32.*; got"
 OFFSET = "q_offset must be an int, or an integer tensor.*; got"
@@ -46,22 +50,14 @@ TYPE_ERRORS = {
     "key must be a torch.Tensor; got NoneType": {"key": None},
     "query must be float16.*; got torch.int64": {"query": Q.long()},
     "query must be .*float32.*; got torch.complex64": {"query": Q.cfloat()},
-    "key must have the dtype of query, .*float32; got .*float64": {
-        "key": K.double()
-    },
-    "value must have the dtype of query, .*float32; got .*float16": {
-        "value": V.half()
-    },
+    f"key {DTYPE} .*float64": {"key": K.double()},
+    f"value {DTYPE} .*float16": {"value": V.half()},
     "query must be dense; got a nested tensor: pad it": {"query": nested()},
     "key must be a dense tensor; got layout .*sparse": {"key": K.to_sparse()},
     "is_causal must be True or False; got 1": {"is_causal": 1},
     "enable_gqa must be True or False; got 'yes'": {"enable_gqa": "yes"},
-    "attn_mask must be a bool or float tensor, or an attn Mask; got list": {
-        "attn_mask": [[True]]
-    },
-    "attn_mask must be .*tensor, or an attn Mask; got function": {
-        "attn_mask": attn.causal
-    },
+    f"{MASK} list": {"attn_mask": [[True]]},
+    f"{MASK} function": {"attn_mask": attn.causal},
     f"{FLOATS} torch.int32": {"attn_mask": mask_of(3, 3).int()},
     f"{FLOATS} torch.float64": {"attn_mask": x(3, 3).double()},
     "attn_mask must .*bfloat16 or torch.float32.*; got torch.float16": {
@@ -95,27 +91,12 @@ VALUE_ERRORS = {
     "key must have as many heads as query, 4; got 2: .*enable_gqa=True": (
         keys(2, 2)
     ),
-    "with enable_gqa, .*must be a multiple .*; got 4 and 3": {
-        **keys(2, 3),
-        "enable_gqa": True,
-    },
-    "with enable_gqa, .*must be a multiple .*; got 2 and 4": {
-        "query": x(2, 2, 3, 8),
-        "enable_gqa": True,
-    },
-    "with enable_gqa, .*must be a multiple .*; got 4 and 0": {
-        **keys(2, 0),
-        "enable_gqa": True,
-    },
-    r"attn_mask must .*\(2, 4, 3, 7\); got \(3, 6\)": {
-        **LONG,
-        "attn_mask": mask_of(3, 6),
-    },
+    f"{MULTIPLE} 4 and 3": {**keys(2, 3), "enable_gqa": True},
+    f"{MULTIPLE} 2 and 4": {"query": x(2, 2, 3, 8), "enable_gqa": True},
+    f"{MULTIPLE} 4 and 0": {**keys(2, 0), "enable_gqa": True},
+    rf"{SHAPE} \(3, 6\)": {**LONG, "attn_mask": mask_of(3, 6)},
     # L and S the wrong way round
-    r"attn_mask must .*\(2, 4, 3, 7\); got \(7, 3\)": {
-        **LONG,
-        "attn_mask": mask_of(7, 3),
-    },
+    rf"{SHAPE} \(7, 3\)": {**LONG, "attn_mask": mask_of(7, 3)},
     # a mask that would enlarge the batch
     r"attn_mask must .*\(1, 4, 3, 3\); got \(5, 1, 3, 3\)": {
         "query": Q[:1],

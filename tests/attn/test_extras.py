@@ -116,11 +116,9 @@ def run(folder, jobs):
     """Run jobs, each without some modules; yield status, stdout, stderr."""
     texts = sources.solution("why-causal_average")
     (folder / "answers.py").write_text(f"import torch\n\n{texts}\n")
-    environment = {**os.environ, "PYTHONPATH": str(root())}
-    done = run_python(
-        SERVER, input=repr(jobs), cwd=folder, env=environment, check=True
-    )
-    results = [*map(ast.literal_eval, done.stdout.splitlines())]
+    env = {**os.environ, "PYTHONPATH": str(root())}
+    ran = run_python(SERVER, input=repr(jobs), cwd=folder, env=env, check=True)
+    results = [*map(ast.literal_eval, ran.stdout.splitlines())]
     assert len(results) == len(jobs)
     return results
 

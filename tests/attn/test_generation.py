@@ -115,9 +115,7 @@ def test_an_ended_row_is_filled_while_the_others_continue(padding):
         text = attn.generate(model, ids, NEW, attention_mask=mask, eos=eos)
         assert torch.equal(text, want)
         assert (text[0, 10:] == first).all()
-    both = attn.generate(
-        model, ids[:1], NEW, eos=int(plain[0, 9]), attention_mask=None
-    )
+    both = attn.generate(model, ids[:1], NEW, eos=int(plain[0, 9]))
     assert both.shape == (1, 10) and torch.equal(both, plain[:1, :10])
 
 

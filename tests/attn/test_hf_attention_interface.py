@@ -47,12 +47,9 @@ def test_cached_steps_with_attn_equal_those_of_eager(family, kind, calls):
         outs, at = [], 0
         for step in STEPS:
             end = at + step
-            mask = real[:, :end].long()
-            outs.append(
-                network(
-                    ids[:, at:end], attention_mask=mask, past_key_values=cache
-                ).logits
-            )
+            kept = {"past_key_values": cache}
+            kept["attention_mask"] = real[:, :end].long()
+            outs.append(network(ids[:, at:end], **kept).logits)
             at = end
         return torch.cat(outs, 1)[real]
 

@@ -277,15 +277,12 @@ def test_a_function_gets_every_mask_in_its_form(mask, side):
 
 def test_it_gets_a_mask_even_where_no_token_is_padded():
     hf.register("mine", by_hand, mask="bool")
-    one, ids = model("llama", "mine"), tokens()
+    both, ids = [model("llama", x) for x in ("mine", "eager")], tokens()
     with torch.no_grad():
-        assert (
-            one(ids).logits - model("llama", "eager")(ids).logits
-        ).abs().max() < 1e-4
-        step = one.generate(ids, max_new_tokens=3, do_sample=False)
-    want = model("llama", "eager")
-    want = want.generate(ids, max_new_tokens=3, do_sample=False)
-    assert torch.equal(step, want)
+        got, want = (one(ids).logits for one in both)
+    assert (got - want).abs().max() < 1e-4
+    few = {"max_new_tokens": 3, "do_sample": False}
+    assert torch.equal(*(one.generate(ids, **few) for one in both))
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch")

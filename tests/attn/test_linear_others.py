@@ -10,7 +10,7 @@ from tests.attn.cases import distance, randn
 
 pytest.importorskip("transformers")
 
-import transformers
+import transformers as T
 from transformers.models.kimi_linear import modeling_kimi_linear as kimi
 from transformers.models.mamba2 import modeling_mamba2 as mamba2
 from transformers.models.minimax import modeling_minimax as minimax
@@ -65,12 +65,10 @@ def test_decays_by_channel_are_kimi_delta_attention():
 def test_a_gated_delta_net_loads_theirs_and_gives_its_output(negative):
     """Qwen3-Next's, and OLMo's, with negative eigenvalues or without."""
     if negative is None:
-        config, options = transformers.Qwen3NextConfig(**DELTA), {}
+        config, options = T.Qwen3NextConfig(**DELTA), {}
         theirs = qwen.Qwen3NextGatedDeltaNet(config, 0)
     else:
-        config = transformers.OlmoHybridConfig(
-            **DELTA, linear_allow_neg_eigval=negative
-        )
+        config = T.OlmoHybridConfig(**DELTA, linear_allow_neg_eigval=negative)
         options = {"allow_neg_eigval": negative, "norm_eps": 1e-5}
         theirs = olmo.OlmoHybridGatedDeltaNet(config, 0)
     randomised(theirs)
@@ -89,7 +87,7 @@ def test_a_gated_delta_net_loads_theirs_and_gives_its_output(negative):
 
 
 def test_a_decay_by_head_is_minimaxs_lightning_attention():
-    config = transformers.MiniMaxConfig(
+    config = T.MiniMaxConfig(
         hidden_size=E, num_attention_heads=H, head_dim=D, block_size=16,
         num_hidden_layers=4,
     )  # fmt: skip
@@ -114,7 +112,7 @@ def test_a_decay_by_head_is_minimaxs_lightning_attention():
 @pytest.mark.parametrize("groups", (1, 2))
 def test_a_decay_by_token_is_mamba_2(groups):
     N, P = 12, 16  # their state size is our D, their head_dim our Dv
-    config = transformers.Mamba2Config(
+    config = T.Mamba2Config(
         hidden_size=E, num_heads=H, head_dim=P, state_size=N, expand=2,
         n_groups=groups, chunk_size=16, num_hidden_layers=1,
     )  # fmt: skip

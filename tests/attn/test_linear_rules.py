@@ -347,14 +347,10 @@ REFUSED = {
         lambda: short_convolution(Q[:, 0], randn(4, 6))
     ),
     r"state must have shape \(2, 3, 6\), the tokens before": (
-        lambda: short_convolution(
-            Q[:, 0], randn(6, 4), state=randn(2, 4, 6)
-        )
+        lambda: short_convolution(Q[:, 0], randn(6, 4), state=randn(2, 4, 6))
     ),
     "activation must be one of .*; got 'relu'": (
-        lambda: short_convolution(
-            Q[:, 0], randn(6, 4), activation="relu"
-        )
+        lambda: short_convolution(Q[:, 0], randn(6, 4), activation="relu")
     ),
 }  # fmt: skip
 test_invalid_arguments_are_refused = refused(REFUSED)

@@ -63,11 +63,10 @@ def test_state_dicts_load_inside_a_larger_model():
 )
 def test_a_state_dict_that_does_not_fit_is_refused(extra):
     theirs = nn.MultiheadAttention(**{"embed_dim": E, "num_heads": H, **extra})
+    state = theirs.state_dict()
     for packed in (False, True):
         with pytest.raises(RuntimeError, match="state_dict"):
-            MultiHeadAttention(E, H, packed=packed).load_state_dict(
-                theirs.state_dict()
-            )
+            MultiHeadAttention(E, H, packed=packed).load_state_dict(state)
 
 
 def masks():

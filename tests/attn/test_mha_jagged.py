@@ -51,14 +51,8 @@ class Tutorial(nn.Module):
 
 def tutorial(E_k=E, E_v=E, E_total=18):
     theirs = make(Tutorial, E, E_k, E_v, E_total, H)
-    ours = MultiHeadAttention(
-        E,
-        H,
-        head_dim=E_total // H,
-        kdim=E_k,
-        vdim=E_v,
-        packed=theirs.same,
-    ).double()
+    sizes = {"head_dim": E_total // H, "kdim": E_k, "vdim": E_v}
+    ours = MultiHeadAttention(E, H, **sizes, packed=theirs.same).double()
     ours.load_state_dict(theirs.state_dict())
     return theirs, ours.eval()
 
@@ -95,19 +89,9 @@ def test_jagged_rows_equal_each_sequence_alone(order, jagged_form):
         "rope": {"rope": attn.Rope(6), "sinks": True},
         "alibi": {"alibi": True, "gate": True},
     }
-    ours = make(
-        MultiHeadAttention,
-        E,
-        4,
-        2,
-        head_dim=6,
-        value_dim=5,
-        packed=True,
-        is_causal=True,
-        qk_norm=True,
-        window=(2, None),
-        **orders[order],
-    )
+    options = {"head_dim": 6, "value_dim": 5, "packed": True, "qk_norm": True}
+    options |= {"is_causal": True, "window": (2, None), **orders[order]}
+    ours = make(MultiHeadAttention, E, 4, 2, **options)
     x = jagged((3, 1, 6, 3))
     out = ours(x)
     for row, alone in zip(x.unbind(), out.unbind(), strict=True):

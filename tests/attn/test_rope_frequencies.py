@@ -92,19 +92,17 @@ def test_every_rope_type_of_transformers_is_tested():
     assert {kind for kind, *_ in TYPES} == set(ROPE_INIT_FUNCTIONS)
 
 
-@pytest.mark.parametrize("kind,parameters,seq_len,head_dim,base", CASES)
-def test_frequencies_equal_those_of_transformers(
-    kind, parameters, seq_len, head_dim, base
-):
+@pytest.mark.parametrize("kind,given,seq_len,head_dim,base", CASES)
+def test_frequencies_equal_transformers(kind, given, seq_len, head_dim, base):
     ours = attn.rope_frequencies(
         head_dim,
         base,
         kind,
         seq_len=seq_len,
         max_position_embeddings=MAX_LEN,
-        **parameters,
+        **given,
     )
-    theirs = by_transformers(kind, head_dim, base, parameters, seq_len)
+    theirs = by_transformers(kind, head_dim, base, given, seq_len)
     assert torch.equal(ours.inv_freq, theirs[0])
     assert ours.attention_factor == theirs[1]
     assert ours.inv_freq.dtype == torch.float32

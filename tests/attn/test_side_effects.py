@@ -151,16 +151,10 @@ def test_a_graph_packs_groups_for_one_query_or_transposed_keys(monkeypatch):
     """Of several, another length would need another graph."""
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     key = torch.randn(2, 2, 9, 8)
+    call = {"is_causal": True, "enable_gqa": True, "q_offset": torch.tensor(5)}
     selected = [
-        attn.api.explain(
-            torch.randn(2, 4, length, 8),
-            keys,
-            key,
-            is_causal=True,
-            enable_gqa=True,
-            q_offset=torch.tensor(5),
-        ).selected
-        for length, keys in ((1, key), (3, key), (3, key.mT.contiguous().mT))
+        attn.api.explain(torch.randn(2, 4, n, 8), keys, key, **call).selected
+        for n, keys in ((1, key), (3, key), (3, key.mT.contiguous().mT))
     ]
     assert selected == ["pack_gqa", "sdpa", "pack_gqa"]
 

@@ -175,9 +175,7 @@ def test_expanded_inputs_give_pytorchs_output(implementation):
     q, k, v = qkv(SIZES[0])
     B = 4
     q, k, v = (x[:1].expand(B, -1, -1, -1) for x in (q, k, v))
-    mask = (torch.rand(1, 1, 1, k.shape[2]) < 0.7).expand(
-        B, q.shape[1], q.shape[2], -1
-    )
+    mask = (torch.rand(1, 1, 1, k.shape[2]) < 0.7).expand(*q.shape[:3], -1)
     out = implementation(q, k, v, mask, enable_gqa=True)
     assert_exact(out, torch_attention(q, k, v, mask))
     assert torch.equal(out[0], out[-1])
