@@ -4,14 +4,15 @@ A result is judged by its distance from a float64 run. It may lie at most
 twice as far as a rival's in the same dtype, plus a few roundings.
 """
 
-from __future__ import annotations
-
 import functools
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.testing import assert_close
+
+import attn
 
 ROUNDINGS = 16
 #: Of two tensors, or of two sequences of them: equal elements and dtypes.
@@ -91,16 +92,23 @@ def distance(x: Tensor, oracle: Tensor) -> float:
 
 
 def assert_exact(
-    ours: Tensor, oracle: Tensor, rival: Tensor | None = None
+    ours: Tensor | Sequence[Tensor],
+    oracle: Tensor | Sequence[Tensor],
+    rival: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """``ours`` is as near to the float64 ``oracle`` as it can be asked to be.
 
     Args:
-        ours: any float dtype.
+        ours: any float dtype; or a sequence, and then so are the others.
         oracle: the same thing in float64.
         rival: the same thing by another implementation, in the
             dtype of ``ours``.
     """
+    if not isinstance(ours, Tensor):
+        rivals = [None] * len(ours) if rival is None else rival
+        for each in zip(ours, oracle, rivals, strict=True):
+            assert_exact(*each)
+        return
     assert oracle.dtype == torch.float64
     finite = oracle.detach()[oracle.detach().isfinite()].abs()
     size = max(1.0, float(finite.max())) if finite.numel() else 1.0
@@ -111,3 +119,20 @@ def assert_exact(
         f"error {error:.2e}; the rival's is {theirs:.2e} and {ROUNDINGS} "
         f"roundings are {few:.2e}"
     )
+
+
+def assert_as_exact(
+    ours: Tensor | Sequence[Tensor],
+    *tensors: Tensor,
+    rival: Callable = attn.scaled_dot_product_attention,
+    **options: Any,
+) -> None:
+    """A result is as near to the reference's in float64 as a rival's is."""
+
+    def wide(x: Any) -> Any:
+        is_float = isinstance(x, Tensor) and x.is_floating_point()
+        return x.double() if is_float else x
+
+    double = {name: wide(x) for name, x in options.items()}
+    exact = attn.scaled_dot_product_attention(*map(wide, tensors), **double)
+    assert_exact(ours, exact, rival(*tensors, **options))

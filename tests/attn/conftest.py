@@ -17,6 +17,23 @@ def one_thread():
 
 
 @pytest.fixture
+def record(monkeypatch):
+    """Return how to list the calls of a function: arguments and options."""
+
+    def recorded(owner, name):
+        real, calls = getattr(owner, name), []
+
+        def noted(*args, **options):
+            calls.append((args, options))
+            return real(*args, **options)
+
+        monkeypatch.setattr(owner, name, noted)
+        return calls
+
+    return recorded
+
+
+@pytest.fixture
 def in_double():
     """Make float64 the default dtype, and draw the same numbers each time."""
     import torch

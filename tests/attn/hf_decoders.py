@@ -3,8 +3,6 @@
 More families than ``attn.hf.load`` supports, as no weight is mapped here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -95,13 +93,11 @@ def config(name: str, **changes: Any) -> Any:
 
 def model(name: str, attention: str, **changes: Any) -> nn.Module:
     """Return a tiny causal language model with random parameters."""
-    settings = config(name, **changes)
+    tiny = config(name, **changes)
     # Fused experts do not support float64, which the oracle needs.
-    settings._experts_implementation = "eager"
-    built = AutoModelForCausalLM.from_config(
-        settings, attn_implementation=attention
-    )
-    return randomised(built, 0).eval()
+    tiny._experts_implementation = "eager"
+    net = AutoModelForCausalLM.from_config(tiny, attn_implementation=attention)
+    return randomised(net, 0).eval()
 
 
 def tokens(batch: int = 3, length: int = 11) -> Tensor:

@@ -1,21 +1,15 @@
 """Tiny encoders, and encoders with decoders, of transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import transformers as T
 from torch import nn
 
+from tests.attn import hf_decoders
 from tests.attn.hf_zoo import VOCAB, randomised
 
-SMALL = {
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 20,
-    "max_position_embeddings": 64,
-}
+SHARED = "num_key_value_heads"  # by no encoder
+SMALL = {k: x for k, x in hf_decoders.SMALL.items() if k != SHARED}
 BOTH = {
     "d_model": 24,
     "encoder_layers": 2,

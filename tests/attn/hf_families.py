@@ -5,8 +5,6 @@ configurations of its parts. Where that gives no model that runs with eager
 attention, the family is left out.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from torch import Tensor, nn
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
+from tests.attn.hf_decoders import SMALL
 from tests.attn.hf_zoo import COMMON, randomised
 
 FAMILIES = sorted(CONFIG_MAPPING_NAMES)
@@ -69,15 +68,8 @@ MISSING = {
 }
 LAYERS = re.compile("layer_types$|^layers_block_type$|^block_types$")
 #: Of hybrids of softmax attention and states, whose sizes must fit each other.
-OF_HYBRIDS = {
-    "hidden_size": 32,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": VOCAB,
-    **COMMON,
-}
+OF_HYBRIDS = SMALL | COMMON
+OF_HYBRIDS |= {"hidden_size": 32, "intermediate_size": 32, "vocab_size": VOCAB}
 MAMBA = {
     "mamba_n_heads": 8,
     "mamba_d_head": 8,

@@ -4,8 +4,6 @@
 one row a family, checked again by ``make test-all``.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 import sys

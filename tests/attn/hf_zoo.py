@@ -5,8 +5,6 @@ because transformers initialises biases to 0, norms to 1 and weights so small
 that attention is nearly uniform, and then a wrong mapping can look right.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from typing import Any

@@ -5,15 +5,13 @@ import functools
 import pytest
 
 import attn
-from attn.api import attention
-from attn.functional import tiled_attention
 
 # Tiles so small that every case of the tests needs several.
 EXACT = {
     "matrix": attn.scaled_dot_product_attention,
     "grouped": attn.grouped_attention,
-    "tiled": functools.partial(tiled_attention, block_q=2, block_k=3),
-    "auto": attention,  # sdpa, or what beats it
+    "tiled": functools.partial(attn.tiled_attention, block_q=2, block_k=3),
+    "auto": attn.attention,  # sdpa, or what beats it
 }
 every_implementation = pytest.mark.parametrize(
     "implementation", EXACT.values(), ids=EXACT

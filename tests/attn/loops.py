@@ -5,8 +5,6 @@ is a tensor operation, so a mistake in broadcasting, head order, masking or
 softmax cannot be made twice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Modules of attention with random weights, and torch's beside ours."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Small models of every kind, with random weights."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

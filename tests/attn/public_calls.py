@@ -5,8 +5,6 @@ shapes come out where there are no values. ``unknown`` names a callable
 that is in no table.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import math

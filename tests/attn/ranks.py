@@ -1,7 +1,5 @@
 """What ranks do in the tests of attn.distributed: functions of a module."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from typing import Any

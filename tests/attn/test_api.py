@@ -4,21 +4,17 @@ That ``attention`` keeps the contract is tested with the others; see
 ``implementations.py``.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 import attn
 from attn import api
-from attn.backends import cpu_gqa, cpu_window
-from attn.backends.sdpa_backends import explain_torch
+from attn.backends import cpu_gqa, cpu_window, explain_torch
 from attn.functional.inputs import validate
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_as_exact, assert_exact
 from tests.attn.cases import randn32 as randn
 from tests.processes import run_python
 
@@ -64,9 +60,7 @@ def test_each_shape_of_call_goes_to_whom_it_suits():
     ],
     ids=str,
 )
-def test_one_query_packs_its_group_where_that_saves_time(
-    group, keys, dtype, who
-):
+def test_one_query_packs_its_group_where_that_pays(group, keys, dtype, who):
     """Measured on EPYC, one thread and two; large caches with AVX2 too."""
     key = torch.zeros(1, 2, keys, 32, dtype=dtype)
     one = torch.zeros(1, 2 * group, 1, 32, dtype=dtype)
@@ -101,36 +95,25 @@ def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):
     assert_exact(ours, want)
     seed = torch.ones_like(want).cumsum(-1)
     got = torch.autograd.grad(ours, (q, k, v), seed)
-    for x, y in zip(
-        got, torch.autograd.grad(want, (q, k, v), seed), strict=True
-    ):
-        assert_exact(x, y)
+    assert_exact(got, torch.autograd.grad(want, (q, k, v), seed))
 
 
-def test_blocks_that_look_alike_are_one_call_that_copies_no_key(monkeypatch):
+def test_similar_blocks_are_one_call_that_copies_no_key(monkeypatch, record):
     monkeypatch.setattr(cpu_window, "BLOCK", 8)
-    calls, torchs = [], F.scaled_dot_product_attention
-
-    def counting(*tensors, **options):
-        calls.append(tensors)
-        return torchs(*tensors, **options)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", counting)
+    calls = record(torch.nn.functional, "scaled_dot_product_attention")
     q, k, v = qkv(100, 100)
     said = {"window": (16, 0), "enable_gqa": True}
     out = api.attention(q, k, v, impl="cpu_window", **said)
     # Of 13 blocks of each row of the batch, three are cut off.
-    assert [len(x[0]) for x in calls] == [2, 2, 10, 10, 2]
-    for given, used in zip((k, v), calls[2][1:3], strict=True):
+    assert [len(tensors[0]) for tensors, _ in calls] == [2, 2, 10, 10, 2]
+    for given, used in zip((k, v), calls[2][0][1:3], strict=True):
         start, end = given.data_ptr(), given.numel() * given.element_size()
         assert start <= used.data_ptr() < start + end
     wide = [x.double() for x in (q, k, v)]
     assert_exact(out, attn.scaled_dot_product_attention(*wide, **said))
 
 
-def test_bands_that_differ_from_place_to_place_keep_their_own_masks(
-    monkeypatch,
-):
+def test_bands_that_differ_by_place_keep_their_own_masks(monkeypatch):
     """Blocks share a mask only where the rules ask for a distance alone."""
     monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.double() for x in qkv())
@@ -168,26 +151,18 @@ def test_packing_is_exact(name, length):
 
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
-def test_latents_of_two_widths_are_multiplied_in_chunks(
-    name, dtype, monkeypatch
-):
+def test_latents_of_two_widths_multiply_in_chunks(name, dtype, monkeypatch):
     """Values are a view of the keys, which are never copied."""
     monkeypatch.setattr(cpu_gqa, "CHUNK", 7)
     q, k, _ = (x.to(dtype) for x in qkv(4))
     v = k[..., :5]
     said = {"enable_gqa": True, **MASKS[name]}
     assert api.explain(q, k, v, **said).selected == "pack_gqa"
-    wide = [x.double() for x in (q, k, v)]
     mask = said.get("attn_mask")
-    is_bias = isinstance(mask, Tensor) and mask.is_floating_point()
-    if is_bias:
+    if isinstance(mask, Tensor) and mask.is_floating_point():
         said["attn_mask"] = mask.to(dtype)
     ours = api.attention(q, k, v, **said)
-    rival = attn.grouped_attention(q, k, v, **said)
-    if is_bias:
-        said["attn_mask"] = said["attn_mask"].double()
-    exact = attn.scaled_dot_product_attention(*wide, **said)
-    assert_exact(ours, exact, rival)
+    assert_as_exact(ours, q, k, v, rival=attn.grouped_attention, **said)
 
 
 def test_scores_of_bfloat16_are_not_rounded_to_it():
@@ -201,18 +176,10 @@ def test_scores_of_bfloat16_are_not_rounded_to_it():
 
 @pytest.mark.parametrize("heads", (3, 4))
 @pytest.mark.parametrize("batch", ((), (2,), (2, 3)), ids=str)
-def test_large_caches_are_multiplied_and_give_the_same(
-    heads, batch, monkeypatch
-):
+def test_multiplied_large_caches_are_exact(heads, batch, monkeypatch, record):
     """Keys times queries, which only pays for more than a test has."""
-    called = []
-    products = cpu_gqa._by_products
     monkeypatch.setattr(cpu_gqa, "LARGE_CACHE", 0)
-    monkeypatch.setattr(
-        cpu_gqa,
-        "_by_products",
-        lambda *a: called.append(1) or products(*a),
-    )
+    called = record(cpu_gqa, "_by_products")
     q = randn(*batch, 2 * heads, 1, 8).requires_grad_()
     k, v = randn(*batch, 2, 40, 8, seed=1), randn(*batch, 2, 40, 5, seed=2)
     k, v = k.requires_grad_(), v.requires_grad_()
@@ -223,12 +190,8 @@ def test_large_caches_are_multiplied_and_give_the_same(
     exact = attn.scaled_dot_product_attention(*wide, **said, scale=0.7)
     assert called
     assert_exact(ours, exact, rival)
-    for mine, want in zip(
-        torch.autograd.grad(ours.sum(), (q, k, v)),
-        torch.autograd.grad(exact.sum(), wide),
-        strict=True,
-    ):
-        assert_exact(mine, want)
+    got = torch.autograd.grad(ours.sum(), (q, k, v))
+    assert_exact(got, torch.autograd.grad(exact.sum(), wide))
 
 
 def test_a_named_implementation_never_falls_back():
@@ -312,9 +275,7 @@ def test_an_explanation_is_a_table_with_torchs_backends():
     lines = str(found).splitlines()
     assert lines[0] == "attn"
     assert any(line.split() == ["sdpa", "selected"] for line in lines)
-    assert any(
-        line.split() == ["FLASH_ATTENTION", "selected"] for line in lines
-    )
+    assert any(x.split() == ["FLASH_ATTENTION", "selected"] for x in lines)
     assert found.torch.selected == "FLASH_ATTENTION"
     assert found["FLASH_ATTENTION"] == []
     mask = attn.causal() | attn.prefix(2)
@@ -333,9 +294,7 @@ def test_nested_tensors_are_torchs():
 
 @pytest.mark.parametrize(
     ("L", "S", "q_offset", "window"),
-    list(
-        itertools.product((1, 3), (1, 4, 9), (-2, 0, 3, 8), ((2, 0), (9, 9)))
-    ),
+    itertools.product((1, 3), (1, 4, 9), (-2, 0, 3, 8), ((2, 0), (9, 9))),
 )
 def test_rules_that_hide_nothing_are_known(L, S, q_offset, window):
     from attn.backends.sdpa import masks_nothing

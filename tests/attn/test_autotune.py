@@ -1,7 +1,5 @@
 """What is measured when asked to, and what is made of it."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
@@ -31,15 +29,13 @@ def clock(monkeypatch):
     said: dict[str, float] = {}
     ran: list[str] = []
 
-    def benchmark_interleaved(calls, rounds, device):
+    def benchmark(calls, rounds, device):
         for name, call in calls.items():
             call()
             ran.append(name)
         return {name: [said.get(name, 1.0)] * rounds for name in calls}
 
-    monkeypatch.setattr(
-        autotune, "benchmark_interleaved", benchmark_interleaved
-    )
+    monkeypatch.setattr(autotune, "benchmark_interleaved", benchmark)
     said_and_ran = (said, ran)
     return said_and_ran
 
@@ -226,8 +222,7 @@ def test_random_numbers_are_as_if_nobody_had_measured(own):
 def test_a_real_clock_and_the_books_own(monkeypatch):
     monkeypatch.setattr(api.registry, "seconds", {})
     said = {**SAID, "softcap": 2.0, "sinks": torch.zeros(4)}  # not for Flex
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         found = api.autotune(Q, K, V, **said)
     (seconds,) = api.registry.seconds.values()
     assert {*seconds} == {"tiled", "grouped"}

@@ -1,7 +1,5 @@
 """Every combination of a configuration's choices runs, learns, is JSON."""
 
-from __future__ import annotations
-
 import itertools
 import random
 
@@ -9,6 +7,7 @@ import pytest
 import torch
 
 from attn.nn import Transformer, TransformerConfig
+from tests.attn.cases import randn
 
 V, E, H, N, L, S = 7, 8, 4, 2, 4, 3
 SIZES = {"vocab_size": V, "embed_dim": E, "num_heads": H, "num_layers": N}
@@ -135,20 +134,6 @@ def pairwise(seed=0):
     return rows
 
 
-def randn(*shape):
-    return torch.randn(shape, dtype=torch.float64)
-
-
-def inputs(row):
-    ids = torch.arange(2 * L).view(2, L) % V
-    kwargs = {"ids": ids}
-    if row["attends"] != "self":
-        kwargs["memory"] = randn(2, S, E)
-    if row["segments"]:
-        kwargs["segments"] = ids % row["segments"]
-    return kwargs
-
-
 def assert_runs_and_learns(row):
     config = TransformerConfig(**fields_of(row))
     assert TransformerConfig.from_json(config.to_json()) == config
@@ -156,7 +141,11 @@ def assert_runs_and_learns(row):
     again = Transformer.from_config(model.to_config()).double()
     again.load_state_dict(model.state_dict())
 
-    kwargs = inputs(row)
+    kwargs = {"ids": torch.arange(2 * L).view(2, L) % V}
+    if row["attends"] != "self":
+        kwargs["memory"] = randn(2, S, E)
+    if row["segments"]:
+        kwargs["segments"] = kwargs["ids"] % row["segments"]
     out = model(**kwargs)
     assert out.shape == (2, L, V if row["head"] else E)
     assert out.isfinite().all()

@@ -44,16 +44,9 @@ def launch():
 
 
 @pytest.fixture
-def searches(monkeypatch):
+def searches(record):
     """The searches through triton.language, one entry each."""
-    seen, patch = [], interpreter._patch_lang
-
-    def counted(fn):
-        seen.append(fn.__name__)
-        return patch(fn)
-
-    monkeypatch.setattr(interpreter, "_patch_lang", counted)
-    return seen
+    return record(interpreter, "_patch_lang")
 
 
 def test_many_launches_search_the_language_once_with_equal_results(searches):
@@ -96,9 +89,7 @@ def test_overflow_checks_are_off_only_within_the_context(monkeypatch):
 
 
 @pytest.mark.parametrize("missing", ["_patch_lang", "tl"])
-def test_an_interpreter_without_the_private_names_is_not_patched(
-    monkeypatch, missing
-):
+def test_an_interpreter_without_the_names_is_not_patched(monkeypatch, missing):
     monkeypatch.delattr(interpreter, missing)
     before = dict(vars(interpreter))
     with language_kept_patched():
@@ -132,9 +123,7 @@ INSTALLED = [(m, n) for m in compat.PRIVATE for n in compat.PRIVATE[m]]
 @pytest.mark.parametrize(
     ("module", "name"), INSTALLED, ids=lambda x: x.rpartition(".")[2]
 )
-def test_the_source_of_a_private_name_is_the_one_that_was_reviewed(
-    module, name
-):
+def test_the_source_of_a_private_name_is_the_one_reviewed(module, name):
     assert compat.digest(module, name) == compat.PRIVATE[module][name], (
         f"{module}.{name} has changed since {compat.READ_IN}: read it, and "
         "what attn.profiling.compat does with it"

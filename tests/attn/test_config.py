@@ -1,7 +1,5 @@
 """One configuration: what it refuses, what it prints, and JSON and back."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools
@@ -13,15 +11,7 @@ import torch
 from torch import nn
 
 import attn
-from attn.nn import (
-    FeedForward,
-    MultiHeadAttention,
-    RMSNorm,
-    Transformer,
-    TransformerConfig,
-    gpt2_small,
-    llama_style,
-)
+from attn.nn import Transformer, TransformerConfig, gpt2_small, llama_style
 from tests.attn.refusals import refused
 
 SIZES = {"vocab_size": 11, "embed_dim": 12, "num_layers": 2, "num_heads": 3}
@@ -70,11 +60,11 @@ VALUE_ERRORS = {
     "dropout must be 0 to 1; got 1.5": {"dropout": 1.5},
     "dropout must be": {"dropout": -0.5},
     "norm must be one of .*'batch'": {"norm": "batch"},
-    "norm_eps must be": {"norm": RMSNorm, "norm_eps": 0.1},
+    "norm_eps must be": {"norm": attn.RMSNorm, "norm_eps": 0.1},
     "norm_order must be one of": {"norm_order": True},
     "feed_forward must be one of": {"feed_forward": "mlp"},
     "hidden_dim must be None with a feed_forward": {
-        "feed_forward": FeedForward,
+        "feed_forward": attn.FeedForward,
         "hidden_dim": 8,
     },
     "ffn_bias must be None with a feed_forward of 'none'; got True": {
@@ -98,12 +88,8 @@ VALUE_ERRORS = {
         "window": (1, 0),
     },
 }
-test_a_value_of_a_wrong_type_is_refused = refused(
-    TYPE_ERRORS, TypeError, config
-)
-test_a_wrong_value_is_refused_under_its_name = refused(
-    VALUE_ERRORS, ValueError, config
-)
+test_values_of_wrong_type_are_refused = refused(TYPE_ERRORS, TypeError, config)
+test_a_wrong_value_is_named = refused(VALUE_ERRORS, ValueError, config)
 
 
 def test_a_model_is_built_from_a_configuration_only():
@@ -119,9 +105,7 @@ def test_a_preset_takes_a_class_of_norms_without_another_word():
     named = llama_style(**SIZES, num_kv_heads=1, norm="layer")
     assert named.norm_eps == 1e-5
     with pytest.raises(ValueError, match="norm_eps must be None with a norm"):
-        llama_style(
-            **SIZES, num_kv_heads=1, norm=attn.LayerNorm, norm_eps=1e-6
-        )
+        llama_style(**SIZES, num_kv_heads=1, norm=attn.LayerNorm, norm_eps=0.1)
 
 
 def test_no_layers_are_allowed_and_an_unknown_implementation_is_refused():
@@ -200,9 +184,9 @@ def test_json_positions_may_omit_the_head_dim():
 @pytest.mark.parametrize(
     "name,value",
     (
-        ("norm", RMSNorm),
-        ("feed_forward", functools.partial(FeedForward, hidden_dim=3)),
-        ("attention", MultiHeadAttention),
+        ("norm", attn.RMSNorm),
+        ("feed_forward", functools.partial(attn.FeedForward, hidden_dim=3)),
+        ("attention", attn.MultiHeadAttention),
         ("positions", nn.Embedding(16, 12)),
     ),
 )
@@ -245,7 +229,7 @@ def test_attention_is_configured_by_implementation_or_by_class():
     model = Transformer(config(attention="reference"))
     assert {x.attention.impl for x in model.blocks} == {"reference"}
 
-    class Doubled(MultiHeadAttention):
+    class Doubled(attn.MultiHeadAttention):
         """Twice what attention gives, and no window."""
 
         def __init__(self, embed_dim, num_heads, *, is_causal, rope):

@@ -1,7 +1,5 @@
 """Counted costs are what counting by hand, or by torch, gives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -97,9 +95,7 @@ REFUSED = {
         lambda: cost.linear_cost(1, 1, 1, 8, chunk_size=0)
     ),
 }
-test_invalid_sizes_are_refused_by_the_cost_functions = refused(
-    REFUSED, ValueError
-)
+test_invalid_sizes_are_refused_by_cost_functions = refused(REFUSED, ValueError)
 
 
 # --- layers with a state, as counted by PyTorch and on the page --------------
@@ -155,10 +151,8 @@ def test_the_costs_on_the_page_equal_the_cost_model():
     for name, delta in (("linear attention", False), ("delta rule", True)):
         call = {"delta": delta}
         loop = values(HEADING, f"{name}, token by token")
-        for length, flops in zip((x.L, 1), loop, strict=True):
-            got = cost.linear_cost(
-                x.B, length, x.H, x.D, chunk_size=None, **call
-            )
+        for n, flops in zip((x.L, 1), loop, strict=True):
+            got = cost.linear_cost(x.B, n, x.H, x.D, chunk_size=None, **call)
             assert got.flops == flops
         (flops,) = values(HEADING, f"{name}, in chunks", C=C)
         got = cost.linear_cost(x.B, x.L, x.H, x.D, chunk_size=C, **call)

@@ -1,7 +1,5 @@
 """A whole model's costs are those of transformers' models, counted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +12,6 @@ from torch.utils import flop_counter
 
 import attn
 from attn import cost
-from attn.api import use_impl
 from attn.cost import PUBLISHED, ModelShape
 from tests.attn.models import count
 
@@ -36,17 +33,14 @@ FALCON = {
     "norms": 1,
     "tied": True,
 }
+GEMMA = {"norms": 4, "tied": True}
 SHAPES = {
     "Llama": ModelShape(**SIZES),
     "Llama, tied": ModelShape(**SIZES, tied=True),
     "Llama, MHA": ModelShape(**SIZES | {"num_kv_heads": 4}),
     "Qwen3": ModelShape(**SIZES, qk_norm=True),
-    "Gemma2": ModelShape(
-        **SIZES, norms=4, tied=True, window=4, windowed_layers=2
-    ),
-    "Gemma2, MHA": ModelShape(
-        **SIZES | {"num_kv_heads": 4}, norms=4, tied=True
-    ),
+    "Gemma2": ModelShape(**SIZES | GEMMA, window=4, windowed_layers=2),
+    "Gemma2, MHA": ModelShape(**SIZES | GEMMA | {"num_kv_heads": 4}),
     "GPT2": ModelShape(
         **SIZES | {"num_kv_heads": 4, "head_dim": 12},
         gated=False,
@@ -84,10 +78,9 @@ THEIRS = {
 }
 
 
-def their_model(name, impl="eager", device="cpu"):
+def their_model(name, impl="eager"):
     """The model of transformers that has this shape."""
-    family, shape = name.partition(",")[0], SHAPES.get(name) or PUBLISHED[name]
-    family = {"GPT-2": "GPT2", "Llama-3-8B": "Llama"}.get(family, family)
+    family, shape = name.partition(",")[0], SHAPES[name]
     names = THEIRS.get(family, THEIRS[""])
     config = getattr(transformers, f"{family}Config")(
         vocab_size=shape.vocab_size,
@@ -105,8 +98,7 @@ def their_model(name, impl="eager", device="cpu"):
     config._attn_implementation = impl
     head = "LMHeadModel" if family == "GPT2" else "ForCausalLM"
     torch.manual_seed(0)
-    with torch.device(device):
-        return getattr(transformers, f"{family}{head}")(config)
+    return getattr(transformers, f"{family}{head}")(config)
 
 
 @pytest.mark.parametrize(
@@ -134,29 +126,21 @@ def test_counted_parameters_equal_small_models_of_transformers(name):
     assert count(model) == SHAPES[name].parameters()
 
 
-def our_model(name):
-    """Our model of this shape."""
-    shape = SHAPES[name]
-    style = attn.gpt2_small if name == "GPT2" else attn.llama_style
-    sizes = {k: getattr(shape, k) for k in SIZES}
-    order = "sandwich" if shape.norms == 4 else "pre"
-    options = {"tied": shape.tied, "qk_norm": shape.qk_norm}
-    return attn.Transformer(style(**sizes, **options, norm_order=order))
-
-
 @pytest.mark.parametrize("name", [x for x in SHAPES if "Falcon" not in x])
 @torch.no_grad()
 def test_counted_parameters_and_flops_equal_those_of_our_models(name):
-    model, shape = our_model(name), SHAPES[name]
+    shape = SHAPES[name]
+    style = attn.gpt2_small if name == "GPT2" else attn.llama_style
+    sizes = {k: getattr(shape, k) for k in (*SIZES, "tied", "qk_norm")}
+    order = "sandwich" if shape.norms == 4 else "pre"
+    model = attn.Transformer(style(**sizes, norm_order=order))
     if name == "GPT2":  # it has its 1024 positions
         shape = replace(shape, max_positions=1024)
     assert count(model) == shape.parameters()
     for keep in (0, 1, 2):
-        with use_impl("reference"):
-            prompt = counted(lambda n=keep: model(ids(), logits_to_keep=n))
-        assert prompt == shape.flops(
-            B, L, is_causal=False, logits_to_keep=keep
-        )
+        with attn.api.use_impl("reference"):
+            got = counted(lambda n=keep: model(ids(), logits_to_keep=n))
+        assert got == shape.flops(B, L, is_causal=False, logits_to_keep=keep)
 
 
 def ids(length=L):
@@ -166,7 +150,7 @@ def ids(length=L):
 def counted(run):
     """The operations of a call, CPU's fused attention included."""
     fused = "_scaled_dot_product_flash_attention_for_cpu"
-    mapping = {
+    own = {
         getattr(aten, fused): (
             lambda q, k, v, *_, **__: flop_counter.sdpa_flop_count(q, k, v)
         ),
@@ -176,9 +160,7 @@ def counted(run):
             )
         ),
     }
-    counter = flop_counter.FlopCounterMode(
-        display=False, custom_mapping=mapping
-    )
+    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=own)
     with counter:
         run()
     return counter.get_total_flops()
@@ -304,11 +286,9 @@ def test_a_token_costs_two_flops_a_parameter_and_six_in_training():
 
 
 def test_a_window_reduces_flops_and_bytes():
-    for S, L, window in ((9, 9, 4), (9, 1, 4), (9, 3, 20), (3, 9, 2)):
-        seen = [min(max(S - L + 1 + i, 0), window) for i in range(L)]
-        got = cost.attention_cost(
-            1, L, S, 1, 1, 1, is_causal=True, window=window
-        )
+    for S, L, w in ((9, 9, 4), (9, 1, 4), (9, 3, 20), (3, 9, 2)):
+        seen = [min(max(S - L + 1 + i, 0), w) for i in range(L)]
+        got = cost.attention_cost(1, L, S, 1, 1, 1, is_causal=True, window=w)
         assert got.flops == 4 * sum(seen)
     step = cost.attention_cost(
         1, 1, 999, 2, 2, 8, torch.float32, is_causal=True, window=4

@@ -1,7 +1,5 @@
 """16 bits on a CPU: as exact as torch or better, and chosen where it pays."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest
@@ -61,18 +59,12 @@ def test_cpu_half_is_exact_for_every_shape_and_mask(sizes, dtype, tile):
         ):
             api.attention(q, k, v, enable_gqa=True, impl="cpu_half")
         return
-    wide = [x.double() for x in (q, k, v)]
-    scores = (*q.shape[:-1], k.shape[-2])
+    scores, rival = (*q.shape[:-1], k.shape[-2]), attn.grouped_attention
     for kwargs in masks(scores, dtype):
         kwargs = {"enable_gqa": True, "scale": 0.3, **kwargs}
-        mask = kwargs.get("attn_mask")
-        numbers = mask is not None and mask.is_floating_point()
-        widened = {**kwargs, "attn_mask": mask.double()} if numbers else kwargs
-        exact = attn.scaled_dot_product_attention(*wide, **widened)
-        rival = attn.grouped_attention(q, k, v, **kwargs)
         ours = api.attention(q, k, v, impl="cpu_half", **kwargs)
         assert ours.dtype == dtype
-        assert_exact(ours, exact, rival)
+        cases.assert_as_exact(ours, q, k, v, rival=rival, **kwargs)
 
 
 @BY_DTYPE
@@ -203,15 +195,12 @@ def test_an_unmeasured_cpu_is_a_reason_against_cpu_half(
 def test_a_compiled_graph_does_not_select_by_length(as_measured):
     x = randn(1, 4, 128, 16, dtype=torch.float16)
     compiled = torch.compile(api.attention, backend="eager", fullgraph=True)
-    torch.testing.assert_close(
-        compiled(x, x, x), api.attention(x, x, x, impl="sdpa")
-    )
+    want = api.attention(x, x, x, impl="sdpa")
+    torch.testing.assert_close(compiled(x, x, x), want)
 
 
 @BY_DTYPE
-def test_window_training_in_16_bits_is_cast_to_float32(
-    dtype, as_measured, monkeypatch
-):
+def test_window_training_in_16_bits_is_cast(dtype, as_measured, monkeypatch):
     """Windows in training: float32, but what comes out is what went in."""
     monkeypatch.setattr(cpu_window, "BLOCK", 16)
     tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]

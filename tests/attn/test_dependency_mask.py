@@ -1,7 +1,5 @@
 """The probe finds the mask inside attention functions, and their leaks."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -31,15 +29,12 @@ FUNCTIONS = {
 }
 
 
-def scores(q, k):
-    return q @ k.mT / 8**0.5
-
-
 def over(dim):
     """Causal attention whose softmax runs along an axis."""
 
     def attention(q, k, v):
-        masked = scores(q, k).masked_fill(~TRIANGLE, -torch.inf)
+        scores = q @ k.mT / 8**0.5
+        masked = scores.masked_fill(~TRIANGLE, -torch.inf)
         return torch.softmax(masked, dim) @ v
 
     return attention

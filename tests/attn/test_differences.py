@@ -5,8 +5,6 @@ CPU, by backend; ``ours`` is what ``attn`` does. When a row fails because
 torch has changed, change the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -45,10 +43,10 @@ class Refused(str):
 class Row(NamedTuple):
     what: str
     args: tuple
-    options: dict
     math: object  # a tensor, a Refused, or a claim about the output
     flash: object
     ours: object
+    options: dict = {}
 
 
 def is_nan(out: torch.Tensor) -> bool:
@@ -66,15 +64,14 @@ TABLE = (
     Row(
         "is_causal with attn_mask: both apply",
         (Q, K, V, COIN[0]),
-        {"is_causal": True},
         Refused("Explicit attn_mask should not be set"),
         plain(Q, K, V, COIN[0].tril()),
         plain(Q, K, V, COIN[0].tril()),
+        {"is_causal": True},
     ),
     Row(
         "a single key head is not shared without enable_gqa",
         (rand(2, 4, 3, 4), rand(2, 1, 3, 4), rand(2, 1, 3, 4)),
-        {},
         lambda out: out.shape == (2, 4, 3, 4),
         NO_KERNEL,
         Refused("key must have as many heads as query, 4; got 1"),
@@ -82,7 +79,6 @@ TABLE = (
     Row(
         "a single query head is not repeated for every key head",
         (rand(1, 3, 4), rand(5, 3, 4), rand(5, 3, 4)),
-        {},
         lambda out: out.shape == (5, 3, 4),
         NO_KERNEL,
         Refused("key must have as many heads as query, 1; got 5"),
@@ -90,15 +86,14 @@ TABLE = (
     Row(
         "key and value share the same number of heads",
         (rand(2, 4, 3, 4), rand(2, 2, 3, 4), rand(2, 1, 3, 4)),
-        {"enable_gqa": True},
         lambda out: out.shape == (2, 4, 3, 4),
         NO_KERNEL,
         Refused("value must have as many heads as key, 2; got 1"),
+        {"enable_gqa": True},
     ),
     Row(
         "every key has one value",
         (Q, rand(2, 2, 5, 4), rand(2, 2, 4, 4)),
-        {},
         Refused("Expected size for first two dimensions"),
         READS_STRANGE_MEMORY,
         Refused("value must have one position for each key, 5; got 4"),
@@ -106,7 +101,6 @@ TABLE = (
     Row(
         "three axes that may be (B, L, S) or (H, L, S) are ambiguous",
         (Q, K, V, COIN),
-        {},
         plain(Q, K, V, COIN[None]),
         NO_KERNEL,
         Refused(r"ambiguous .*: pass \(B, 1, L, S\).*\(1, H, L, S\)"),
@@ -114,7 +108,6 @@ TABLE = (
     Row(
         "a mask of one axis is not a row of keys",
         (Q, K, V, NOT_LAST[0]),
-        {},
         plain(Q, K, V, NOT_LAST),
         Refused("Dimension out of range"),
         Refused(r"attn_mask must have two axes .*; got \(3,\)"),
@@ -122,7 +115,6 @@ TABLE = (
     Row(
         "a row of finfo.min is not a row without keys (the same in torch)",
         (Q, K, V, torch.full((3, 3), LOWEST)),
-        {},
         EVEN,
         EVEN,
         EVEN,
@@ -130,7 +122,6 @@ TABLE = (
     Row(
         "a NaN in a key that a bool mask hides stays hidden",
         (Q, last_key(K, NAN), V, NOT_LAST),
-        {},
         is_nan,
         is_nan,
         plain(Q, K[..., :2, :], V[..., :2, :]),
@@ -138,7 +129,6 @@ TABLE = (
     Row(
         "a NaN in a value that a bool mask hides is seen (the same in torch)",
         (Q, K, last_key(V, NAN), NOT_LAST),
-        {},
         is_nan,
         is_nan,
         is_nan,
@@ -146,31 +136,30 @@ TABLE = (
     Row(
         "a scale is finite",
         (Q, K, V),
-        {"scale": NAN},
         is_nan,
         torch.zeros(2, 2, 3, 4),
         Refused("scale must be finite; got nan"),
+        {"scale": NAN},
     ),
     Row(
         "with is_causal a scale may be 0, or below it",
         (Q, K, V),
-        {"is_causal": True, "scale": -0.7},
         plain(Q, K, V, ONE.tril(), scale=-0.7),
         is_nan,  # it masks before it scales
         plain(Q, K, V, ONE.tril(), scale=-0.7),
+        {"is_causal": True, "scale": -0.7},
     ),
     Row(
         "a dropout is a probability",
         (Q, K, V),
-        {"dropout_p": -0.5},
         plain(Q, K, V),
         Refused("do not support dropout"),
         Refused(r"dropout_p must be a number from 0 to 1; got -0\.5"),
+        {"dropout_p": -0.5},
     ),
     Row(
         "no head_dim, no scale",
         (Q[..., :0], K[..., :0], V),
-        {},
         EVEN,
         NO_KERNEL,
         Refused("head_dim must be at least 1"),
@@ -178,7 +167,6 @@ TABLE = (
     Row(
         "a mask lives where the query lives",
         (Q, K, V, ONE.to("meta")),
-        {},
         Refused("not on the expected device"),
         READS_STRANGE_MEMORY,
         Refused("attn_mask must be on the device of query, cpu; got meta"),
@@ -200,10 +188,7 @@ def assert_behaves(function: Callable, row: Row, expected: object) -> None:
         assert expected(out)
 
 
-ROWS = pytest.mark.parametrize("row", TABLE, ids=[row.what for row in TABLE])
-
-
-@ROWS
+@pytest.mark.parametrize("row", TABLE, ids=[row.what for row in TABLE])
 def test_attn_behaves_as_the_table_of_differences_says(row):
     assert_behaves(attn.scaled_dot_product_attention, row, row.ours)
 

@@ -1,7 +1,5 @@
 """Attention of a sequence that is split over ranks, against one process."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -30,17 +28,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def cases_of(world):
-    """Two or three numbers of key heads: split, shared, one for all."""
-    kv_heads = {1: (2,), 2: (4, 1), 3: (3, 1), 4: (12, 2)}[world]
-    every = ranks.cases(12, kv_heads)
-    return every[:: 3 if world > 2 else 7]
-
-
 # Two ranks would hide a ring in the wrong direction.
 @pytest.mark.parametrize("world", exhaustive_but([3], [1, 2, 3, 4]))
 def test_results_and_gradients_equal_those_of_one_process(world):
-    cases = cases_of(world)
+    """With one or two numbers of key heads: split, shared, one for all."""
+    kv_heads = {1: (2,), 2: (4, 1), 3: (3, 1), 4: (12, 2)}[world]
+    cases = ranks.cases(12, kv_heads)[:: 3 if world > 2 else 7]
     found, *_ = launch(ranks.errors, world, cases, timeout=100)
     errors = dict(zip(cases, found, strict=True))
     assert {c: x for c, x in errors.items() if not x < 1e-12} == {}
@@ -48,9 +41,7 @@ def test_results_and_gradients_equal_those_of_one_process(world):
 
 @pytest.mark.exhaustive
 def test_the_error_in_bfloat16_does_not_grow_with_the_ranks():
-    cases = [
-        (scheme, 12, 1, "contiguous", "causal") for scheme in ranks.SCHEMES
-    ]
+    cases = [(x, 12, 1, "contiguous", "causal") for x in ranks.SCHEMES]
     one, four = (launch(ranks.half_errors, w, cases)[0] for w in (1, 4))
     for alone, together in zip(one, four, strict=True):
         assert alone < 2**-7  # rounded once, and read from rounded inputs
@@ -69,10 +60,8 @@ def test_bytes_that_leave_a_rank_are_those_of_the_formula():
     for found in launch(ranks.counted, world, sizes):
         for scheme, passes in found.items():
             for backward, counts in enumerate(passes):
-                formula = traffic(
-                    scheme, world, **sizes, backward=bool(backward)
-                )
-                assert counts == [formula, formula], (scheme, backward)
+                want = traffic(scheme, world, **sizes, backward=bool(backward))
+                assert counts == [want, want], (scheme, backward)
 
 
 def test_one_rank_sends_nothing():
@@ -192,9 +181,7 @@ def test_every_token_is_on_one_rank(layout, world):
 @pytest.mark.parametrize(
     ("n", "layout", "up"), [(2999, "zigzag", 3000), (7, "contiguous", 8)]
 )
-def test_a_length_that_cannot_be_split_is_refused_with_what_fits(
-    n, layout, up
-):
+def test_a_length_that_cannot_split_is_refused_with_what_fits(n, layout, up):
     with pytest.raises(ValueError, match=f"got {n}: pad to {up}"):
         shard_positions(n, 0, 2, layout=layout)
 
@@ -344,10 +331,8 @@ def context_parallel(rank, query, key, value):
     *parts, mask = _context_parallel_shard(
         mesh, [query, key, value, mask], [2] * 4
     )
-    theirs = flex(*parts, block_mask=mask)
-    return refused, (
-        theirs - ring_attention(*parts, is_causal=True)
-    ).abs().max()
+    out = flex(*parts, block_mask=mask)
+    return refused, (out - ring_attention(*parts, is_causal=True)).abs().max()
 
 
 @pytest.mark.exhaustive

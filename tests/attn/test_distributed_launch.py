@@ -1,7 +1,5 @@
 """Processes that work together, and how each of their failures is told."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re
@@ -142,9 +140,7 @@ def both_receive(rank):
     ],
     ids=["lags", "leaves", "both receive"],
 )  # fmt: skip
-def test_at_the_limit_the_rank_that_others_wait_for_is_named(
-    work, world, blamed, text
-):
+def test_at_the_limit_the_rank_awaited_is_named(work, world, blamed, text):
     with pytest.raises(RankError, match=f"^{text}$") as failure:
         launch(work, world, timeout=3)
     assert failure.value.rank == blamed

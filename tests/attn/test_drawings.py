@@ -1,7 +1,5 @@
 """Figures as SVG: text, the palette's variables, small, again for a phone."""
 
-from __future__ import annotations
-
 import functools
 import re
 from xml.etree import ElementTree
@@ -16,13 +14,7 @@ from attn.plot.layout import settle
 from attn.plot.looks import COLORS, DARK, LEVELS
 from attn.plot.markup import VARIABLES
 from attn.plot.svg import drawings
-from tests.attn.palette import (
-    GROUND,
-    contrast,
-    least_distance,
-    mixed,
-    themes,
-)
+from tests.attn.palette import GROUND, contrast, least_distance, mixed, themes
 from tests.attn.test_plot import HEAD, PICTURES, TOKENS
 
 PAINT = re.compile(

@@ -4,8 +4,6 @@ A key of a table is the pattern of a message; its value is what is wrong in a
 call that is right otherwise.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -36,33 +34,32 @@ LONG = keys(2, 4, 7)
 TENSORS = ("query", "key", "value")
 BOTH_ANSWERS = r"q_offset=0 .*q_offset=4 "
 
+# Beginnings that several messages share.
+DTYPE = "must have the dtype of query, .*float32; got"
+MASK = "attn_mask must be a bool or float tensor, or an attn Mask; got"
+MULTIPLE = "with enable_gqa, .*must be a multiple .*; got"
+SHAPE = r"attn_mask must .*\(2, 4, 3, 7\); got"
+DEVICE = "must be on the device of query, cpu; got meta"
+FLOATS = "attn_mask must be bool .*or torch.float32.*; got"
+OFFSET = "q_offset must be an int, or an integer tensor.*; got"
+PAIR = r"window must be a pair \(left, right\).*; got"
+SOFTCAP = "softcap must be a positive number, or None .*; got"
+
 TYPE_ERRORS = {
     "query must be a torch.Tensor; got list": {"query": [1.0]},
     "key must be a torch.Tensor; got NoneType": {"key": None},
     "query must be float16.*; got torch.int64": {"query": Q.long()},
     "query must be .*float32.*; got torch.complex64": {"query": Q.cfloat()},
-    "key must have the dtype of query, .*float32; got .*float64": {
-        "key": K.double()
-    },
-    "value must have the dtype of query, .*float32; got .*float16": {
-        "value": V.half()
-    },
+    f"key {DTYPE} .*float64": {"key": K.double()},
+    f"value {DTYPE} .*float16": {"value": V.half()},
     "query must be dense; got a nested tensor: pad it": {"query": nested()},
     "key must be a dense tensor; got layout .*sparse": {"key": K.to_sparse()},
     "is_causal must be True or False; got 1": {"is_causal": 1},
     "enable_gqa must be True or False; got 'yes'": {"enable_gqa": "yes"},
-    "attn_mask must be a bool or float tensor, or an attn Mask; got list": {
-        "attn_mask": [[True]]
-    },
-    "attn_mask must be .*tensor, or an attn Mask; got function": {
-        "attn_mask": attn.causal
-    },
-    "attn_mask must be bool .*or torch.float32.*; got torch.int32": {
-        "attn_mask": mask_of(3, 3).int()
-    },
-    "attn_mask must be bool .*or torch.float32.*; got torch.float64": {
-        "attn_mask": x(3, 3).double()
-    },
+    f"{MASK} list": {"attn_mask": [[True]]},
+    f"{MASK} function": {"attn_mask": attn.causal},
+    f"{FLOATS} torch.int32": {"attn_mask": mask_of(3, 3).int()},
+    f"{FLOATS} torch.float64": {"attn_mask": x(3, 3).double()},
     "attn_mask must .*bfloat16 or torch.float32.*; got torch.float16": {
         **{name: RIGHT[name].bfloat16() for name in ("query", "key", "value")},
         "attn_mask": x(3, 3).half(),
@@ -76,55 +73,30 @@ TYPE_ERRORS = {
         "sinks": [0.0] * 4
     },
     "sinks must be a float tensor .*; got torch.int64": {"sinks": x(4).long()},
-    r"window must be a pair \(left, right\).*; got 3": {"window": 3},
-    r"window must be a pair \(left, right\).*; got \(1, 2, 3\)": {
-        "window": (1, 2, 3)
-    },
+    f"{PAIR} 3": {"window": 3},
+    rf"{PAIR} \(1, 2, 3\)": {"window": (1, 2, 3)},
     "right of window must be an int or None; got 1.5": {"window": (None, 1.5)},
-    "q_offset must be an int, or an integer tensor.*; got 1.0": {
-        "q_offset": 1.0
-    },
-    "q_offset must be an int, or an integer tensor.*; got True": {
-        "q_offset": True
-    },
-    "q_offset must be .*integer tensor.*; got torch.float32": {
-        "q_offset": x(2)
-    },
+    f"{OFFSET} 1.0": {"q_offset": 1.0},
+    f"{OFFSET} True": {"q_offset": True},
+    f"{OFFSET} torch.float32": {"q_offset": x(2)},
 }
 VALUE_ERRORS = {
     r"query must .*two axes.*; got shape \(8,\)": {"query": x(8)},
     r"value must .*two axes.*; got shape \(\)": {"value": x()},
-    "key must be on the device of query, cpu; got meta": {"key": K.to(META)},
-    "value must be on the device of query, cpu; got meta": {
-        "value": V.to(META)
-    },
+    f"key {DEVICE}": {"key": K.to(META)},
+    f"value {DEVICE}": {"value": V.to(META)},
     "key must have the head_dim of query, 8; got 6": {"key": x(2, 4, 3, 6)},
     r"batch axes must broadcast, with equal sizes or a 1; got "
     r"query \(2,\), key \(3,\)": keys(3, 4),
     "key must have as many heads as query, 4; got 2: .*enable_gqa=True": (
         keys(2, 2)
     ),
-    "with enable_gqa, .*must be a multiple .*; got 4 and 3": {
-        **keys(2, 3),
-        "enable_gqa": True,
-    },
-    "with enable_gqa, .*must be a multiple .*; got 2 and 4": {
-        "query": x(2, 2, 3, 8),
-        "enable_gqa": True,
-    },
-    "with enable_gqa, .*must be a multiple .*; got 4 and 0": {
-        **keys(2, 0),
-        "enable_gqa": True,
-    },
-    r"attn_mask must .*\(2, 4, 3, 7\); got \(3, 6\)": {
-        **LONG,
-        "attn_mask": mask_of(3, 6),
-    },
+    f"{MULTIPLE} 4 and 3": {**keys(2, 3), "enable_gqa": True},
+    f"{MULTIPLE} 2 and 4": {"query": x(2, 2, 3, 8), "enable_gqa": True},
+    f"{MULTIPLE} 4 and 0": {**keys(2, 0), "enable_gqa": True},
+    rf"{SHAPE} \(3, 6\)": {**LONG, "attn_mask": mask_of(3, 6)},
     # L and S the wrong way round
-    r"attn_mask must .*\(2, 4, 3, 7\); got \(7, 3\)": {
-        **LONG,
-        "attn_mask": mask_of(7, 3),
-    },
+    rf"{SHAPE} \(7, 3\)": {**LONG, "attn_mask": mask_of(7, 3)},
     # a mask that would enlarge the batch
     r"attn_mask must .*\(1, 4, 3, 3\); got \(5, 1, 3, 3\)": {
         "query": Q[:1],
@@ -149,17 +121,11 @@ VALUE_ERRORS = {
         "attn_mask": mask_of(4, 3, 3),
     },
     "dropout_p must be a number from 0 to 1; got 1.5": {"dropout_p": 1.5},
-    "softcap must be a positive number, or None .*; got 0.0": {"softcap": 0.0},
-    "softcap must be a positive number, or None .*; got -50.0": {
-        "softcap": -50
-    },
-    "softcap must be a positive number, or None .*; got inf": {
-        "softcap": torch.inf
-    },
+    f"{SOFTCAP} 0.0": {"softcap": 0.0},
+    f"{SOFTCAP} -50.0": {"softcap": -50},
+    f"{SOFTCAP} inf": {"softcap": torch.inf},
     r"sinks must .*each query head, \(4,\); got shape \(1,\)": {"sinks": x(1)},
-    "sinks must be on the device of query, cpu; got meta": {
-        "sinks": x(4, device="meta")
-    },
+    f"sinks {DEVICE}": {"sinks": x(4, device="meta")},
     "left of window must be 0 or more, or None .*; got -1": {
         "window": (-1, 0)
     },
@@ -170,9 +136,7 @@ VALUE_ERRORS = {
     r"q_offset must .*each batch row, \(2,\); got shape \(3,\)": {
         "q_offset": torch.tensor([1, 2, 3])
     },
-    "q_offset must be on the device of query, cpu; got meta": {
-        "q_offset": x(2, dtype=torch.int64, device=META)
-    },
+    f"q_offset {DEVICE}": {"q_offset": x(2, dtype=torch.int64, device=META)},
     r"documents\(\(2,\)\) must have .*each key, 3; got 2": {
         "attn_mask": attn.documents(torch.tensor([0, 1]))
     },
@@ -226,6 +190,4 @@ def test_under_autocast_the_error_says_that_nothing_is_cast():
     ):
         attn.attention(**wrong)
     with pytest.raises(TypeError, match="value must have .*bfloat16$"):
-        attn.attention(
-            **{k: y.to(META) for k, y in wrong.items() if k in TENSORS}
-        )
+        attn.attention(**{k: wrong[k].to(META) for k in TENSORS})

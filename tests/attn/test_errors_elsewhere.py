@@ -1,7 +1,5 @@
 """The functions beside attention answer a wrong argument as clearly."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -24,18 +22,13 @@ def mask_of(*shape):
 
 PADDING = attn.padding(mask_of(2, 3))
 MODEL = small_llama()
+INTEGERS = "must be an integer tensor; got"
 TYPE_ERRORS = {
-    "right must be an int, at least 0; got 1.0": lambda: attn.window(
-        right=1.0
-    ),
+    "right must be an int, at least 0; got 1.0": lambda: attn.window(0, 1.0),
     "size must be an int, at least 1; got '3'": lambda: attn.chunked("3"),
-    "length must be an integer tensor; got torch.float32": (
-        lambda: attn.prefix(x(2))
-    ),
-    "ids must be an integer tensor; got torch.float32": (
-        lambda: attn.documents(x(3))
-    ),
-    "ids must be an integer tensor; got list": lambda: attn.documents([0, 1]),
+    f"length {INTEGERS} torch.float32": lambda: attn.prefix(x(2)),
+    f"ids {INTEGERS} torch.float32": lambda: attn.documents(x(3)),
+    f"ids {INTEGERS} list": lambda: attn.documents([0, 1]),
     "predicate must be a function .*; got a tensor": (
         lambda: attn.Mask(mask_of(3, 3))
     ),
@@ -144,12 +137,8 @@ def test_what_would_drop_a_mask_names_the_operators(says):
             call()
 
 
-test_a_wrong_type_for_a_smaller_function_is_refused = refused(
-    TYPE_ERRORS, TypeError
-)
-test_a_wrong_value_for_a_smaller_function_is_refused = refused(
-    VALUE_ERRORS, ValueError
-)
+test_wrong_types_elsewhere_are_refused = refused(TYPE_ERRORS, TypeError)
+test_wrong_values_elsewhere_are_refused = refused(VALUE_ERRORS, ValueError)
 
 
 def test_an_unknown_name_of_attn_raises_attribute_error():

@@ -5,8 +5,6 @@ string or a number of another kind, it raises TypeError or ValueError, and the
 message names the argument: nothing from inside of PyTorch, nothing silent.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from functools import partial
@@ -18,7 +16,7 @@ from torch import Tensor, nn
 
 import attn
 from attn import cost, linear, plot, serving
-from tests.attn.models import SIZES, small_llama
+from tests.attn.models import SIZES
 from tests.attn.public_calls import public_call
 
 
@@ -26,15 +24,9 @@ def x(*shape):
     return torch.linspace(-1, 1, torch.Size(shape).numel()).view(shape)
 
 
-def mask_of(*shape):
-    return torch.ones(shape, dtype=torch.bool)
-
-
 HEADS = x(2, 4, 5, 8)
 STATE = (x(2, 3), x(2))
 IDS = torch.arange(5)
-TABLES = attn.rope_tables(IDS, attn.rope_frequencies(8))
-MODEL = small_llama()
 POOL = attn.PagePool(8, 4, 2, 8)
 MHA = attn.MultiHeadAttention(16, 4, rope=attn.Rope(4))
 QKV = {"query": HEADS, "key": HEADS, "value": HEADS}
@@ -49,9 +41,6 @@ CALLS = [
     (attn.tiled_attention, {**QKV, "block_q": 2, "block_k": 2}),
     (attn.merge_states, {"first": STATE, "second": STATE}),
     (attn.online_softmax, {"blocks": [(x(2, 3), x(3, 4))]}),
-    (attn.split_heads, {"x": x(2, 5, 16), "num_heads": 4}),
-    (attn.merge_heads, {"x": HEADS}),
-    (attn.repeat_kv, {"x": HEADS, "n_rep": 2}),
     (attn.causal().dense, {"q_len": 5, "kv_len": 5, "batch": 1, "heads": 1}),
     (attn.causal().bias, {**FLOAT, "q_len": 5, "kv_len": 5}),
     (attn.causal().block_mask, {"q_len": 5, "kv_len": 5, "block_size": 128}),
@@ -63,10 +52,7 @@ CALLS = [
     ),
     (attn.sinusoidal, {"seq_len": 5, "dim": 8, "base": 1e4}),
     (attn.SinusoidalPositions, {"dim": 8, "base": 1e4}),
-    (attn.SinusoidalPositions(8), {"positions": IDS}),
     (attn.LearnedPositions, {"max_len": 8, "dim": 8}),
-    (attn.LearnedPositions(8, 8), {"positions": IDS}),
-    (attn.position_ids, {"valid": mask_of(2, 5)}),
     (attn.alibi_slopes, {"num_heads": 4}),
     (attn.alibi_bias, {"num_heads": 4, "query_positions": 5}),
     (attn.alibi_score, {"num_heads": 4, "q_offset": 0}),
@@ -87,8 +73,6 @@ CALLS = [
         attn.rope_tables,
         {"positions": IDS, "frequencies": attn.rope_frequencies(8)},
     ),
-    (attn.apply_rope, {"x": HEADS, "cos": TABLES[0], "sin": TABLES[1]}),
-    (attn.Rope(8), {"positions": IDS}),
     (attn.NoRope, {"head_dim": 8}),
     (attn.NoRope(8), {"x": IDS}),
     (
@@ -109,24 +93,16 @@ CALLS = [
         },
     ),
     (MHA, {"query": x(2, 5, 16), "positions": IDS}),
-    (MODEL, {"ids": IDS[None]}),
     (partial(attn.llama_style, num_kv_heads=1), SIZES),
     (attn.RMSNorm, {"dim": 8, "eps": 1e-6}),
-    (attn.RMSNorm(8), {"x": HEADS}),
     (attn.LayerNorm, {"dim": 8, "eps": 1e-6}),
-    (attn.LayerNorm(8), {"x": HEADS}),
-    (attn.BatchNorm(8), {"x": x(4, 8)}),
     (attn.FeedForward, {"embed_dim": 8, "hidden_dim": 16}),
-    (attn.FeedForward(8), {"x": HEADS}),
     (attn.SwiGLU, {"embed_dim": 8, "hidden_dim": 16}),
-    (attn.SwiGLU(8), {"x": HEADS}),
     (
         attn.PagePool,
         {"num_pages": 8, "page_size": 4, "num_kv_heads": 2, "head_dim": 8},
     ),
     (attn.PagedCache, {"pool": POOL, "batch": 2}),
-    (linear.elu_plus_one, {"x": HEADS}),
-    (linear.taylor, {"x": HEADS}),
     (linear.short_convolution, {"x": x(2, 5, 8), "weight": x(8, 3)}),
     (
         cost.attention_parameters,
@@ -139,8 +115,6 @@ CALLS = [
     (serving.Request, {"id": 1, "prompt_ids": [1], "max_new_tokens": 2}),
     (serving.tree_mask, {"parents": [-1, 0]}),
     (serving.prompt_lookup, {"ids": [1, 2, 1], "ngram": 1, "k": 1}),
-    (serving.acceptance, {"target_probs": x(4), "draft_probs": x(4)}),
-    (serving.residual, {"target_probs": x(4), "draft_probs": x(4)}),
     (
         attn.distributed.shard_heads,
         {"num_heads": 4, "num_kv_heads": 2, "rank": 0, "world_size": 2},
@@ -159,22 +133,19 @@ CALLS = [
     (plot.histograms, {"samples": {"a": [1.0, 2.0]}}),
     (plot.masks_grid, {"masks": {"a": attn.causal()}, "q_len": 3}),
 ]
-#: Public calls, and the arguments that they have here only.
-PUBLIC = {
-    "functional.pool_heads": {},
-    "functional.index_scores": {},
-    "functional.indexer_loss": {"attn_mask": mask_of(5, 7)},
-    "linear.gated_delta_rule": {},
-    "masks.top_k_blocks": {},
-    "serving.cascade_attention": {},
-    "serving.paged_attention": {},
-    "serving.verify_greedy": {},
-}
-CALLS += [
-    (call.function, call.given | more)
-    for name, more in PUBLIC.items()
-    for call in [public_call(name)]
-]
+PUBLIC = """
+functional.index_scores functional.merge_heads functional.pool_heads
+functional.repeat_kv functional.split_heads linear.elu_plus_one
+linear.gated_delta_rule linear.taylor masks.top_k_blocks nn.BatchNorm
+nn.FeedForward nn.LayerNorm nn.RMSNorm nn.SwiGLU nn.Transformer
+positions.LearnedPositions positions.Rope positions.SinusoidalPositions
+positions.apply_rope positions.position_ids serving.acceptance
+serving.cascade_attention serving.paged_attention serving.residual
+serving.verify_greedy
+"""
+CALLS += map(public_call, PUBLIC.split())
+LOSS, GIVEN = public_call("functional.indexer_loss")
+CALLS += [(LOSS, GIVEN | {"attn_mask": torch.ones(5, 7) > 0})]
 #: They move elements of any dtype.
 MOVED = (attn.split_heads, attn.merge_heads, attn.repeat_kv)
 #: Whatever can be one.
@@ -201,17 +172,13 @@ def others(value, call):
     return (3, object())
 
 
-def optional(call, name):
-    function = call.forward if isinstance(call, nn.Module) else call
-    parameter = inspect.signature(function).parameters.get(name)
-    return parameter is not None and "None" in str(parameter.annotation)
-
-
 @pytest.mark.parametrize(("call", "kwargs", "name"), CASES)
 def test_an_argument_of_another_kind_is_named(call, kwargs, name):
     call(**kwargs)
     wrong = [*others(kwargs[name], call)]
-    if not optional(call, name):
+    function = call.forward if isinstance(call, nn.Module) else call
+    parameter = inspect.signature(function).parameters.get(name)
+    if parameter is None or "None" not in str(parameter.annotation):
         wrong.append(None)
     for x in wrong:
         with pytest.raises((TypeError, ValueError)) as info:

@@ -1,7 +1,5 @@
 """The examples in the docstrings of everything public run as they are read."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import re

@@ -1,7 +1,5 @@
 """Calls recorded at one size and run at others: torch.export and trace."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 
@@ -12,72 +10,57 @@ import torch._dynamo.testing
 import attn
 from attn import attention, causal, documents, padding, prefix, sliding_window
 from tests.attn.models import small_llama
+from tests.attn.public_calls import With
 from tests.marks import exhaustive_but
 
-# What depends on data must not fix the number of rows either.
-CALLS = {
-    "no mask": lambda q, k: attention(q, k, k, enable_gqa=True),
-    "is_causal": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True
-    ),
-    "a mask": lambda q, k: attention(
-        q, k, k, causal() | prefix(2), enable_gqa=True
-    ),
-    "a window": lambda q, k: attention(
-        q, k, k, sliding_window(2), enable_gqa=True, window=(3, 1)
-    ),
-    "padding": lambda q, k: attention(
-        q, k, k, padding(k[:, 0, :, 0] > -1), enable_gqa=True
-    ),
-    "documents": lambda q, k: attention(
-        q, k, k, documents((k[:, 0, :, 0] > 0).long()), enable_gqa=True
-    ),
-    "a prefix for each row": lambda q, k: attention(
-        q, k, k, prefix((k[:, 0, :, 0] > 0).sum(1)), enable_gqa=True
-    ),
-    "q_offset of each row": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True,
-        q_offset=(k[:, 0, :, 0] > 0).sum(1),
-    ),
-    "q_offset": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True, q_offset=3
-    ),
+#: Masks of a call, from data ``(B, S)`` of any batch and length. What depends
+#: on data must not fix the number of rows either.
+MASKS = {
+    "no mask": lambda x: {},
+    "is_causal": lambda x: {"is_causal": True},
+    "booleans": lambda x: {"attn_mask": x[:, None, None] > -1},
+    "numbers": lambda x: {"attn_mask": x[:, None, None]},
+    "padding": lambda x: {"attn_mask": padding(x > -1)},
+    "documents": lambda x: {"attn_mask": documents((x > 0).long())},
+    "a mask": lambda x: {"attn_mask": causal() | prefix(2)},
+}
+OTHERS = {
+    "a window": lambda x: {"attn_mask": sliding_window(2), "window": (3, 1)},
+    "a prefix for each row": lambda x: {"attn_mask": prefix((x > 0).sum(1))},
+    "q_offset of each row": lambda x: {
+        "is_causal": True,
+        "q_offset": (x > 0).sum(1),
+    },
+    "q_offset": lambda x: {"is_causal": True, "q_offset": 3},
+    "softcap": lambda x: {"is_causal": True, "softcap": 3.0},
+    "reference": lambda x: {"attn_mask": causal(), "impl": "reference"},
+}
+
+
+def call_of(options):
+    return lambda q, k: attention(
+        q, k, k, enable_gqa=True, **options(k[:, 0, :, 0])
+    )
+
+
+CALLS = {name: call_of(x) for name, x in (MASKS | OTHERS).items()} | {
     "five axes": lambda q, k: attention(
         q[:, None], k[:, None], k[:, None], causal(), enable_gqa=True
     ),
-    "softcap": lambda q, k: attention(
-        q, k, k, is_causal=True, enable_gqa=True, softcap=3.0
+    "weights": lambda q, k: (
+        attn.attention_weights(q, k, is_causal=True, enable_gqa=True).weights
     ),
-    "reference": lambda q, k: attention(
-        q, k, k, causal(), enable_gqa=True, impl="reference"
-    ),
-    "weights": lambda q, k: attn.attention_weights(
-        q, k, is_causal=True, enable_gqa=True
-    ).weights,
-}  # fmt: skip
+}
 
 
-class Call(torch.nn.Module):
-    """A function as a module, which torch.export needs."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors):
-        return self.function(*tensors)
+def as_module(function):
+    """Return what torch.export needs."""
+    return With(None, lambda _, *tensors: function(*tensors))
 
 
-class PaddedModel(torch.nn.Module):
-    """A model whose padding is found in its input."""
-
-    def __init__(self):
-        super().__init__()
-        self.model = small_llama(num_layers=1)
-
-    def forward(self, x):
-        ids = x[..., 0].gt(0).long()
-        return self.model(ids, attention_mask=x[..., 1] > -1)
+def padded(model, x):
+    """Find the padding of a model in its input."""
+    return model(x[..., 0].gt(0).long(), attention_mask=x[..., 1] > -1)
 
 
 def heads(batch, length):
@@ -97,10 +80,10 @@ MODULES = {
     "RoPE and a window": lambda: attn.MultiHeadAttention(
         16, 4, rope=attn.Rope(4), window=(2, 0)
     ),
-    "a padded model": PaddedModel,
+    "a padded model": lambda: With(small_llama(num_layers=1), padded),
 }
 CASES = {
-    **{name: (partial(Call, f), heads) for name, f in CALLS.items()},
+    **{name: (partial(as_module, f), heads) for name, f in CALLS.items()},
     **{name: (build, tokens) for name, build in MODULES.items()},
 }
 
@@ -113,25 +96,12 @@ def test_an_exported_call_takes_another_batch_and_length(name):
     exports(build().eval(), inputs, shapes)
 
 
-def mask_of(kind, x):
-    """A mask from data, ``(B, S)``, of any batch and length."""
-    return {
-        "no": lambda: {},
-        "causal": lambda: {"is_causal": True},
-        "bool": lambda: {"attn_mask": x[:, None, None] > -1},
-        "float": lambda: {"attn_mask": x[:, None, None]},
-        "padding": lambda: {"attn_mask": padding(x > -1)},
-        "documents": lambda: {"attn_mask": documents((x > 0).long())},
-        "Mask": lambda: {"attn_mask": causal() | prefix(2)},
-    }[kind]()
-
-
 #: Every fifth of all combinations: each two choices meet.
 OPTIONS = [
     *itertools.product(
         (4, 2, 1),
         ({}, {"softcap": 3.0}, {"sinks": torch.linspace(-1, 1, 4)}),
-        ("no", "causal", "bool", "float", "padding", "documents", "Mask"),
+        MASKS,
         ({}, {"window": (3, 0)}),
         ({"q_offset": 0}, {"q_offset": 0, "return_lse": True}),
     )
@@ -146,7 +116,7 @@ def test_an_exported_call_takes_any_batch_and_lengths(options):
     kv_heads, numbers, kind, near, others = options
 
     def call(q, k, x):
-        given = {**numbers, **near, **others, **mask_of(kind, x)}
+        given = {**numbers, **near, **others, **MASKS[kind](x)}
         return attention(q, k, k, enable_gqa=True, **given)
 
     def inputs(batch, length):
@@ -155,7 +125,7 @@ def test_an_exported_call_takes_any_batch_and_lengths(options):
         return torch.randn(batch, 4, length, 8), key, torch.randn(batch, keys)
 
     keys = LENGTH if kind == "documents" else torch.export.Dim("S", min=2)
-    exports(Call(call), inputs, ({2: LENGTH}, {2: keys}, {1: keys}))
+    exports(as_module(call), inputs, ({2: LENGTH}, {2: keys}, {1: keys}))
 
 
 traced = pytest.mark.filterwarnings(
@@ -168,7 +138,7 @@ def exports(module, inputs, shapes):
     """Compare what was exported with the module, at other sizes."""
     shapes = [{0: BATCH, **shape} for shape in shapes]
     example = inputs(2, 9)
-    if isinstance(module, Call):
+    if isinstance(module, With):
         shapes = (tuple(shapes),)
     program = torch.export.export(module, example, dynamic_shapes=shapes)
     for sizes in ((2, 9), (3, 5), (5, 40)):
@@ -176,29 +146,21 @@ def exports(module, inputs, shapes):
         torch.testing.assert_close(program.module()(*other), module(*other))
 
 
-class Stateful(torch.nn.Module):
-    """A layer whose state comes in and goes out."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x, state):
-        cache = attn.StateCache()
-        cache.update(state)
-        return self.layer(x, cache=cache), cache.state
+def stateful(layer, x, state):
+    """Call a layer whose state comes in and goes out."""
+    cache = attn.StateCache()
+    cache.update(state)
+    return layer(x, cache=cache), cache.state
 
 
-STATE_LAYERS = [
+STATEFUL = [
     partial(layer, 16, 2, mode=mode)
     for layer in (attn.nn.GatedDeltaNet, attn.nn.LinearAttention)
     for mode in ("chunk", "recurrent", "parallel")
 ]
 
 
-@pytest.mark.parametrize(
-    "build", exhaustive_but(STATE_LAYERS[:1], STATE_LAYERS)
-)
+@pytest.mark.parametrize("build", exhaustive_but(STATEFUL[:1], STATEFUL))
 def test_a_state_layer_exports_and_compiles_for_any_length(build):
     layer = build().eval()
     exports(layer, tokens, [{1: LENGTH}])
@@ -213,25 +175,14 @@ def test_a_state_layer_exports_and_compiles_for_any_length(build):
         def inputs(batch, length):
             return *tokens(batch, length), torch.randn(batch, 2, 8, 9)
 
-        exports(Stateful(layer), inputs, [{1: LENGTH}, {}])
+        exports(With(layer, stateful), inputs, [{1: LENGTH}, {}])
 
 
-class Chosen(torch.nn.Module):
-    """As many rows as a tensor says: known only at run time."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x, keep):
-        return self.layer(x[keep])
-
-
-@pytest.mark.parametrize(
-    "build", [x for x in MODULES.values() if x is not PaddedModel]
-)
-def test_an_exported_batch_may_be_known_only_at_run_time(build):
-    module, (x,) = Chosen(build()).eval(), tokens(4, 6)
+@pytest.mark.parametrize("name", [x for x in MODULES if "model" not in x])
+def test_an_exported_batch_may_be_known_only_at_run_time(name):
+    """As many rows as a tensor says."""
+    module = With(MODULES[name](), lambda layer, x, keep: layer(x[keep]))
+    module, (x,) = module.eval(), tokens(4, 6)
     example = x, torch.tensor([True, False, True, True])
     program = torch.export.export(module, example, strict=False)
     for few in (example[1], x[:, 0, 0] < 9, torch.arange(4) == 1):
@@ -248,10 +199,10 @@ def test_an_exported_batch_may_be_known_only_at_run_time(build):
         ({"window": (64, 0), "q_offset": 0}, 1024, 1500),
     ],
 )
-def test_a_trace_does_not_keep_what_held_for_its_example(
-    options, length, other
-):
-    module = Call(lambda q, k: attention(q, k, k, enable_gqa=True, **options))
+def test_a_trace_forgets_what_held_for_its_example(options, length, other):
+    module = as_module(
+        lambda q, k: attention(q, k, k, enable_gqa=True, **options)
+    )
     traced = torch.jit.trace(module, heads(1, length))
     inputs = heads(1, other)
     torch.testing.assert_close(traced(*inputs), module(*inputs))
@@ -270,6 +221,6 @@ def test_a_traced_call_takes_other_sizes(name):
 
 @traced
 def test_tiles_are_refused_in_a_trace():
-    tiled = Call(lambda q, k: attention(q, k, k, impl="tiled"))
+    tiled = as_module(lambda q, k: attention(q, k, k, impl="tiled"))
     with pytest.raises(ValueError, match=r"tiled cannot: torch\.jit\.trace"):
         torch.jit.trace(tiled, (torch.randn(1, 2, 3, 4),) * 2)

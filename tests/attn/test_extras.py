@@ -5,11 +5,7 @@ import os
 import re
 import tomllib
 from functools import cache
-from importlib.metadata import (
-    PackageNotFoundError,
-    packages_distributions,
-    requires,
-)
+from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
@@ -19,9 +15,8 @@ from attn.data.book import PACKAGE, install, root
 from attn.exercises import sources
 from tests.processes import run_python
 
-PROJECT = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))[
-    "project"
-]
+PYPROJECT = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
 EXTRAS = [x for x in PROJECT["optional-dependencies"] if x != "dev"]
 # Each command, with the extras that it needs.
 COMMANDS = {
@@ -99,8 +94,8 @@ def closure(requirements):
             continue
         found.add(name)
         try:
-            waiting += map(Requirement, requires(name) or [])
-        except PackageNotFoundError:  # not for this machine
+            waiting += map(Requirement, metadata.requires(name) or [])
+        except metadata.PackageNotFoundError:  # not for this machine
             continue
     return found
 
@@ -112,7 +107,7 @@ def modules(*extras):
     brought = closure(wanted) - closure(tuple(PROJECT["dependencies"]))
     return sorted(
         module
-        for module, names in packages_distributions().items()
+        for module, names in metadata.packages_distributions().items()
         if {canonicalize_name(x) for x in names} <= brought
     )
 
@@ -121,11 +116,9 @@ def run(folder, jobs):
     """Run jobs, each without some modules; yield status, stdout, stderr."""
     texts = sources.solution("why-causal_average")
     (folder / "answers.py").write_text(f"import torch\n\n{texts}\n")
-    environment = {**os.environ, "PYTHONPATH": str(root())}
-    done = run_python(
-        SERVER, input=repr(jobs), cwd=folder, env=environment, check=True
-    )
-    results = [*map(ast.literal_eval, done.stdout.splitlines())]
+    env = {**os.environ, "PYTHONPATH": str(root())}
+    ran = run_python(SERVER, input=repr(jobs), cwd=folder, env=env, check=True)
+    results = [*map(ast.literal_eval, ran.stdout.splitlines())]
     assert len(results) == len(jobs)
     return results
 

@@ -1,7 +1,5 @@
 """Options that are True or False refuse everything else, and name it."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
@@ -118,9 +116,3 @@ def test_what_a_registration_says_of_itself_is_true_or_false():
         add = Registry().register("mine", **{name: 3})
         with pytest.raises(TypeError, match=f"{name} must be True or False"):
             add(attn.tiled_attention)
-
-
-def test_a_call_that_was_seen_is_no_excuse():
-    attn.attention(X, X, X, return_lse=True)
-    with pytest.raises(TypeError, match="return_lse must be True or False"):
-        attn.attention(X, X, X, return_lse=1)

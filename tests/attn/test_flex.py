@@ -1,7 +1,5 @@
 """FlexAttention as a backend: the same results, and never a surprise."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -13,7 +11,7 @@ import attn
 from attn import api
 from attn.backends import flex
 from attn.functional.inputs import validate
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_as_exact
 from tests.attn.cases import randn32 as randn
 from tests.processes import run_python
 
@@ -46,11 +44,8 @@ def test_it_gives_what_the_reference_gives():
         "scale": 0.4,
     }
     out = api.attention(Q, K, V, impl="flex", **said)
-    honest = attn.scaled_dot_product_attention(Q, K, V, **said)
-    wide = [x.double() for x in (Q, K, V)]
-    exact = attn.scaled_dot_product_attention(*wide, **said)
-    assert (exact[1, :, -1] == 0).all(), "a row without keys is in the test"
-    assert_exact(out, exact, honest)
+    assert_as_exact(out, Q, K, V, **said)
+    assert (out[1, :, -1] == 0).all(), "a row without keys is in the test"
 
 
 @pytest.mark.exhaustive
@@ -68,10 +63,8 @@ def test_each_softcap_is_a_kernel():
 def test_warming_up_compiles_and_compares(fresh):
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
     assert "autotune" in api.explain(Q, K, V, **said).deprioritized["flex"]
-    found = api.autotune(Q, K, V, **said)
-    assert (
-        found.selected == "flex" or "ms here;" in found.deprioritized["flex"]
-    )
+    got = api.autotune(Q, K, V, **said)
+    assert got.selected == "flex" or "ms here;" in got.deprioritized["flex"]
     (seconds,) = api.registry.seconds.values()
     assert {"flex", "sdpa", "cpu_window"} <= {*seconds}
     want = attn.scaled_dot_product_attention(Q, K, V, **said)
@@ -79,9 +72,7 @@ def test_warming_up_compiles_and_compares(fresh):
 
 
 @torch.no_grad()
-def test_what_was_compiled_without_a_score_mod_is_not_taken_with_one(
-    fresh, no_compiling
-):
+def test_kernels_without_score_mod_are_not_taken_with_one(fresh, no_compiling):
     """It would have to be compiled again, inside the call."""
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
     call = validate(Q, K, V, **said)
@@ -116,14 +107,12 @@ def test_what_it_cannot_take_has_a_reason(no_compiling, options, says):
 
 
 def test_dtypes_and_empty_tensors_have_a_reason():
-    def reasons(*tensors):
+    def why(*tensors):
         return api.explain(*tensors, enable_gqa=True)["flex"]
 
-    assert "float64" in reasons(*(x.double() for x in (Q, K, V)))[0]
-    assert "empty" in reasons(Q[:, :, :0], K, V)[0]
-    assert reasons(*(x.to("meta") for x in (Q, K, V)))[0].startswith(
-        "query is"
-    )
+    assert "float64" in why(*(x.double() for x in (Q, K, V)))[0]
+    assert "empty" in why(Q[:, :, :0], K, V)[0]
+    assert why(*(x.to("meta") for x in (Q, K, V)))[0].startswith("query is")
 
 
 def test_without_a_compiler_the_results_are_the_same(monkeypatch):
@@ -216,10 +205,7 @@ def test_documents_alibi_and_a_softcap_in_one_kernel(compiled, monkeypatch):
     out = api.attention(q, k, v, PACKED, impl="flex", score_mod=ALIBI, **said)
     allowed = PACKED.dense(40)[0, 0]
     bias = attn.alibi_bias(4, 40).masked_fill(~allowed, -torch.inf)[None]
-    honest = attn.scaled_dot_product_attention(q, k, v, bias, **said)
-    wide = [x.double() for x in (q, k, v)]
-    exact = attn.scaled_dot_product_attention(*wide, bias, **said)
-    assert_exact(out, exact, honest)
+    assert_as_exact(out, q, k, v, bias, **said)
 
 
 def test_a_changed_score_is_compiled_only_when_it_is_asked_for(no_compiling):

@@ -6,32 +6,17 @@ import torch
 
 from attn import hf
 from attn.data import smollm
+from tests.attn import hf_zoo
 
 gguf = pytest.importorskip("gguf")
 
-H, HKV, D, E, LAYERS = 4, 2, 6, 32, 2
+H, HKV, D = 4, 2, 6
 
 
 def tiny_llama(**config):
     """Return transformers' Llama with random weights."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=40,
-            hidden_size=E,
-            intermediate_size=64,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=H,
-            num_key_value_heads=HKV,
-            head_dim=D,
-            max_position_embeddings=64,
-            rms_norm_eps=1e-5,
-            rope_parameters={"rope_type": "default", "rope_theta": 500.0},
-            **config,
-        )
-    ).eval()
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    return hf_zoo.model("llama", rope_parameters=rope, **config)
 
 
 def written(model, path, architecture="llama", alignment=32):
@@ -50,7 +35,7 @@ def written(model, path, architecture="llama", alignment=32):
     writer.add_layer_norm_rms_eps(c.rms_norm_eps)
     writer.add_token_list(["<s>", "naïve", "Ġof"])
     writer.add_add_bos_token(True)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, LAYERS)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, hf_zoo.LAYERS)
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight" and c.tie_word_embeddings:
             continue
@@ -80,17 +65,13 @@ def test_a_llama_is_restored_from_gguf_bit_by_bit(tmp_path, tied):
     assert weights.keys() == expected.keys()
     for name, weight in weights.items():
         assert torch.equal(weight, expected[name]), name
-    ids = torch.randint(40, (2, 9))
-    logits = hf.load(weights, config)(ids)
-    torch.testing.assert_close(
-        logits, theirs(ids).logits, rtol=1e-5, atol=1e-6
-    )
+    got = hf.load(weights, config).double()(hf_zoo.ids())
+    want = hf_zoo.exact_logits(theirs, hf_zoo.ids())
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("alignment", [32, 256])
-def test_settings_and_tensors_equal_those_of_the_gguf_package(
-    tmp_path, alignment
-):
+def test_settings_and_tensors_equal_the_gguf_packages(tmp_path, alignment):
     path = written(tiny_llama(), tmp_path / "a.gguf", alignment=alignment)
     file, theirs = hf.GgufFile(path), gguf.GGUFReader(path)
     assert file.metadata == {

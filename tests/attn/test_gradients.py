@@ -1,7 +1,5 @@
 """Gradients are right, and a query without keys has none."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -11,10 +9,6 @@ from tests.attn.implementations import every_implementation
 
 SIZES = Sizes("", (2,), 4, 2, 3, 4, 3, 2)
 INF = torch.inf
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return randn(*shape, seed=3).requires_grad_()
 
 
 def test_second_derivatives_equal_finite_differences():
@@ -55,12 +49,12 @@ DEAD_ROWS = {
 def test_a_row_without_keys_is_zero_and_has_no_gradient(
     implementation, reason, extra
 ):
-    options = dict(DEAD_ROWS[reason])
+    options = {"enable_gqa": True, "return_lse": True, **DEAD_ROWS[reason]}
     sizes = SIZES._replace(S=0) if reason == "no keys" else SIZES
     q, k, v = (x.requires_grad_() for x in qkv(sizes))
     leaves = [q, k, v]
     if extra == "sinks":
-        options["sinks"] = leaf(4)
+        options["sinks"] = randn(4, seed=3).requires_grad_()
         leaves.append(options["sinks"])
     if extra == "softcap":
         options["softcap"] = 2.0
@@ -68,9 +62,7 @@ def test_a_row_without_keys_is_zero_and_has_no_gradient(
     if isinstance(mask, torch.Tensor) and mask.is_floating_point():
         options["attn_mask"] = mask.clone().requires_grad_()
         leaves.append(options["attn_mask"])
-    out, lse = implementation(
-        q, k, v, enable_gqa=True, return_lse=True, **options
-    )
+    out, lse = implementation(q, k, v, **options)
     dead = lse == -INF  # (B, H, L)
     assert dead.any(), "the case has no such row"
     assert (out[dead] == 0).all()
@@ -81,9 +73,7 @@ def test_a_row_without_keys_is_zero_and_has_no_gradient(
         assert grad.isfinite().all()
     assert (grads[0][dead] == 0).all()
     # Nothing at all flows back from such a row alone.
-    out, lse = implementation(
-        q, k, v, enable_gqa=True, return_lse=True, **options
-    )
+    out, lse = implementation(q, k, v, **options)
     loss = out[dead].sum() + lse[dead].masked_fill(dead[dead], 0.0).sum()
     for grad in torch.autograd.grad(loss, leaves, materialize_grads=True):
         assert (grad == 0).all()

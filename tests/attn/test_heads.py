@@ -1,7 +1,5 @@
 """Heads are split, merged, shared and pooled in the order of the field."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -5,8 +5,6 @@ attention. That it generates and learns the same is in test_hf_families and
 test_hf_training.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
@@ -30,17 +28,9 @@ def registered():
 
 
 @pytest.fixture
-def calls(monkeypatch):
-    """Return the keywords of every call of our attention."""
-    recorded = []
-    real = attention_interface.api.attention
-
-    def recording(*args, **kwargs):
-        recorded.append(kwargs)
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(attention_interface.api, "attention", recording)
-    return recorded
+def calls(record):
+    """Return every call of our attention."""
+    return record(attention_interface.api, "attention")
 
 
 @pytest.mark.parametrize("family", DECODERS)
@@ -57,12 +47,9 @@ def test_cached_steps_with_attn_equal_those_of_eager(family, kind, calls):
         outs, at = [], 0
         for step in STEPS:
             end = at + step
-            mask = real[:, :end].long()
-            outs.append(
-                network(
-                    ids[:, at:end], attention_mask=mask, past_key_values=cache
-                ).logits
-            )
+            kept = {"past_key_values": cache}
+            kept["attention_mask"] = real[:, :end].long()
+            outs.append(network(ids[:, at:end], **kept).logits)
             at = end
         return torch.cat(outs, 1)[real]
 
@@ -143,9 +130,7 @@ def test_unsupported_keywords_of_a_layer_are_refused(kwargs, error, message):
         )
 
 
-def test_an_attention_function_without_its_mask_function_is_refused(
-    monkeypatch,
-):
+def test_attention_functions_without_mask_functions_are_refused(monkeypatch):
     """Without the mask function transformers makes no mask, silently."""
     function = partial(
         attention_interface.attn_forward, impl="auto", registry=api.registry
@@ -175,14 +160,12 @@ def test_a_registered_name_selects_its_implementation(impl, calls):
     hf.register(f"attn-{impl}", impl)
     decoder = model("mistral", f"attn-{impl}")
     assert (decoder(tokens()).logits - want).abs().max() < 1e-4
-    assert {call["impl"] for call in calls} == {impl}
+    assert {options["impl"] for _, options in calls} == {impl}
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_flex_builds_block_masks_from_the_masks_of_a_model(
-    family, monkeypatch
-):
+def test_flex_builds_block_masks_from_a_models_masks(family, monkeypatch):
     """Padding and windows included; uncompiled here, for the time's sake."""
     from torch.nn.attention import flex_attention as flex
 
@@ -210,7 +193,7 @@ def test_masks_reach_the_layers_as_predicates(calls, monkeypatch):
     """A layer's mask is a tensor only where tokens are padded."""
     decoder = model("gemma2", "attn")
     decoder(tokens(), attention_mask=torch.ones(3, 11).long())
-    assert [call["softcap"] for call in calls] == [2.0, 2.0]
+    assert [options["softcap"] for _, options in calls] == [2.0, 2.0]
     masks = []
 
     def caught(query, key, value, mask, **rest):

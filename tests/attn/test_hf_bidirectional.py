@@ -1,7 +1,5 @@
 """A Llama without order: permuting its input permutes its output."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -70,9 +68,7 @@ def test_token_embeddings_are_zero_and_not_trained():
         ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
     ],
 )
-def test_arguments_that_a_model_without_order_cannot_use_are_refused(
-    kwargs, message
-):
+def test_arguments_that_assume_an_order_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message):
         set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **kwargs})
 
@@ -136,9 +132,7 @@ del sys.modules["attn.hf"]
         ),
     ],
 )
-def test_another_process_reopens_a_saved_model_or_refuses(
-    first, then, got, tmp_path
-):
+def test_another_process_opens_a_model_or_refuses(first, then, got, tmp_path):
     set_model().save_pretrained(tmp_path)
     code = OPENED_BY.format(first=first, then=then, at=str(tmp_path))
     done = run_python(code)

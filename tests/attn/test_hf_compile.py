@@ -1,7 +1,5 @@
 """Attached models compile in one piece, and are exported and traced."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -88,9 +86,8 @@ def test_generation_compiles_to_one_graph(family, side):
     )
     # The step that fills the window is transformers' second graph.
     assert len(compiled) == (2 if family == "mistral" else 1)
-    assert torch.equal(
-        got, model(family, "eager", **changes).generate(tokens(), **kwargs)
-    )
+    want = model(family, "eager", **changes).generate(tokens(), **kwargs)
+    assert torch.equal(got, want)
 
 
 class Logits(nn.Module):

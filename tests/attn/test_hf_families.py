@@ -5,8 +5,6 @@ doubt, or that compute attention themselves. `make test-all` runs every family
 of the installed transformers, and the book's table of them.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers as T
@@ -18,14 +16,7 @@ from attn.hf.probing import Probe, Unsuitable
 from attn.hf.reading import read
 from tests.attn import hf_sweep
 from tests.attn.hf_decoders import DECODERS, config, model
-from tests.attn.hf_families import (
-    FAMILIES,
-    HYBRIDS,
-    build,
-    hybrid,
-    inputs,
-    output,
-)
+from tests.attn.hf_families import HYBRIDS, build, hybrid, inputs, output
 from tests.attn.hf_sweep import ATTACHED, REFUSED, TENSORS, sweep
 from tests.marks import exhaustive_but
 
@@ -71,7 +62,9 @@ def test_the_table_is_of_the_installed_version():
     assert f"With transformers {T.__version__}, 20" in text
     rows = [x for x in text.splitlines() if x.startswith("| `")]
     assert len(rows) >= 274
-    assert f" {len(FAMILIES)} configurations, {len(rows)} give" in text
+    assert (
+        f" {len(hf_sweep.FAMILIES)} configurations, {len(rows)} give" in text
+    )
     for outcome, words in {
         ATTACHED: "of these are attached",
         TENSORS: "more with masks as tensors",
@@ -86,7 +79,7 @@ def test_the_table_is_of_the_installed_version():
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_every_family_is_attached_or_refused_as_the_table_says(group):
     """Where it is not, `python -m tests.attn.hf_sweep` writes it again."""
-    families = FAMILIES[group::GROUPS]
+    families = hf_sweep.FAMILIES[group::GROUPS]
     lines = hf_sweep.TABLE.read_text("utf-8").splitlines()
     stored = [x for x in lines if x.startswith("| `")]
     names = {f"| `{family}` |" for family in families}
@@ -167,9 +160,7 @@ def test_what_is_refused_is_left_as_it_was(family):
     assert T.AttentionInterface._global_mapping == known
 
 
-def test_a_model_is_run_only_where_reading_its_classes_leaves_a_doubt(
-    monkeypatch,
-):
+def test_a_model_runs_only_where_reading_its_classes_leaves_doubt(monkeypatch):
     def ran(self, network):
         raise AssertionError("it ran")
 
@@ -183,9 +174,7 @@ def test_a_model_is_run_only_where_reading_its_classes_leaves_a_doubt(
         hf.attach(model("gpt2", "eager"))
 
 
-def test_masks_are_tensors_where_a_doubtful_model_is_too_large_to_run(
-    monkeypatch,
-):
+def test_masks_are_tensors_where_a_doubtful_model_is_too_large(monkeypatch):
     network = build("doge")
     cases = inputs(network)
     want = {k: output(network, x) for k, x in cases.items()}
@@ -235,9 +224,7 @@ def test_other_outputs_and_nans_are_seen(monkeypatch):
     for change in (torch.nan, 1.0):
         monkeypatch.setattr(
             "attn.hf.probing._output",
-            lambda one, kwargs, change=change: (
-                probe.outputs["tokens"] + change
-            ),
+            lambda one, _, change=change: probe.outputs["tokens"] + change,
         )
         with pytest.raises(Unsuitable, match="its output for tokens differs"):
             probe.check("eager")

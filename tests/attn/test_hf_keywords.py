@@ -1,7 +1,5 @@
 """What a caller passes to an attached model: masks, packing, weights."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
@@ -209,14 +207,11 @@ def test_packed_positions_that_nothing_reads_are_warned_of():
 )
 def test_returned_weights_equal_those_of_eager_attention(family, side):
     real = pad(side)
-    outs = {
-        how: model(family, how)(
-            tokens(), attention_mask=real.long(), output_attentions=True
-        )
-        for how in ("eager", "attn")
-    }
-    assert len(outs["attn"].attentions) == 2
-    got, want = outs["attn"], outs["eager"]
+    given = {"attention_mask": real.long(), "output_attentions": True}
+    got, want = (
+        model(family, x)(tokens(), **given) for x in ("attn", "eager")
+    )
+    assert len(got.attentions) == 2
     assert distance(got.logits[real], want.logits[real]) < 1e-5
     rows = real[:, None, :, None].expand(3, 4, 11, 11)
     for mine, theirs in zip(got.attentions, want.attentions, strict=True):

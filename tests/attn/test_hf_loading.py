@@ -25,10 +25,9 @@ def equal_logits(a, b):
 def test_a_state_dict_with_its_config_loads_like_the_model(family):
     theirs = hf_zoo.model(family)
     written = json.loads(json.dumps(theirs.config.to_dict()))
-    assert equal_logits(hf.load(theirs.state_dict(), written), hf.load(theirs))
-    assert equal_logits(
-        hf.load(theirs.state_dict(), theirs.config), hf.load(theirs)
-    )
+    ours = hf.load(theirs)
+    for config in (written, theirs.config):
+        assert equal_logits(hf.load(theirs.state_dict(), config), ours)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -42,11 +41,9 @@ def test_loading_copies_the_weights_and_changes_no_input(family):
     assert config == theirs.config.to_dict()
     assert not ours.training
     with torch.no_grad():
-        for parameter in ours.parameters():
-            assert (
-                parameter.device.type == "cpu" and parameter.isfinite().all()
-            )
-            parameter.zero_()
+        for x in ours.parameters():
+            assert x.device.type == "cpu" and x.isfinite().all()
+            x.zero_()
     for name, x in theirs.state_dict().items():
         assert torch.equal(x, before[name]), name
 
@@ -187,9 +184,7 @@ REFUSED = (
 @pytest.mark.parametrize(
     "family,field,value", REFUSED, ids=[f"{f}, {n}" for f, n, _ in REFUSED]
 )
-def test_unsupported_configuration_values_are_refused_by_name(
-    family, field, value
-):
+def test_unsupported_config_values_are_refused_by_name(family, field, value):
     theirs = hf_zoo.model(family)
     config = {**theirs.config.to_dict(), field: value}
     with pytest.raises(NotImplementedError, match=field):

@@ -1,7 +1,5 @@
 """Masks of transformers and ours are the same predicates, in every layer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers
@@ -23,74 +21,48 @@ BLOCKS = torch.tensor([[0, 0, 0, 1, 1, 2], [0, 1, 1, 1, 1, 2]])
 BLOCKS = torch.nn.functional.pad(BLOCKS, (0, 34), value=3)
 CAUSAL, DOCUMENTS = attn.causal(), attn.documents(BLOCKS)
 THEIR_CAUSAL = theirs.causal_mask_function
-THEIR_DOCUMENTS = theirs.packed_sequence_mask_function(BLOCKS)
+THEIR_PACKED = theirs.packed_sequence_mask_function
+THEIR_DOCUMENTS = THEIR_PACKED(BLOCKS)
+THEIR_PADDING = theirs.padding_mask_function
+THEIR_CHUNKS = theirs.chunked_causal_mask_function
 THEIR_WINDOW = theirs.sliding_window_causal_mask_function
 BOTH_SIDES = theirs.sliding_window_bidirectional_mask_function
 
-# A mask of transformers, ours, and whether a backend can recognise it.
-MASKS = {
-    "causal": (THEIR_CAUSAL, CAUSAL, True),
-    "bidirectional": (
-        theirs.bidirectional_mask_function,
-        CAUSAL | ~CAUSAL,
-        True,
-    ),
-    "sliding": (THEIR_WINDOW(4), attn.sliding_window(4), True),
-    "window of one": (THEIR_WINDOW(1), attn.sliding_window(1), True),
-    "both sides": (BOTH_SIDES(3), attn.window(3, 3), True),
-    "chunked": (
-        theirs.chunked_causal_mask_function(5, NO_PADDING),
-        attn.chunked(5) & CAUSAL,
-        True,
-    ),
-    "padding": (
-        theirs.padding_mask_function(HOLES),
-        attn.padding(HOLES),
-        True,
-    ),
-    "as a tokenizer returns it": (
-        theirs.padding_mask_function(HOLES),
-        attn.padding(HOLES.long()),
-        True,
-    ),
+# A mask of transformers, and ours: those that a backend can recognise.
+RECOGNISED = {
+    "causal": (THEIR_CAUSAL, CAUSAL),
+    "bidirectional": (theirs.bidirectional_mask_function, CAUSAL | ~CAUSAL),
+    "sliding": (THEIR_WINDOW(4), attn.sliding_window(4)),
+    "window of one": (THEIR_WINDOW(1), attn.sliding_window(1)),
+    "both sides": (BOTH_SIDES(3), attn.window(3, 3)),
+    "chunked": (THEIR_CHUNKS(5, NO_PADDING), attn.chunked(5) & CAUSAL),
+    "padding": (THEIR_PADDING(HOLES), attn.padding(HOLES)),
+    "from a tokenizer": (THEIR_PADDING(HOLES), attn.padding(HOLES.long())),
     "padded": (
-        theirs.and_masks(THEIR_CAUSAL, theirs.padding_mask_function(VALID)),
+        theirs.and_masks(THEIR_CAUSAL, THEIR_PADDING(VALID)),
         CAUSAL & attn.padding(VALID),
-        True,
     ),
-    "chunked, from the first real token": (
-        theirs.chunked_causal_mask_function(5, LEFT),
-        None,
-        False,
-    ),
-    "documents": (THEIR_DOCUMENTS, DOCUMENTS, False),
+}
+MASKS = RECOGNISED | {
+    "chunked, from the first real token": (THEIR_CHUNKS(5, LEFT), None),
+    "documents": (THEIR_DOCUMENTS, DOCUMENTS),
     "packed": (
-        theirs.and_masks(
-            THEIR_CAUSAL, theirs.packed_sequence_mask_function(IDS)
-        ),
+        theirs.and_masks(THEIR_CAUSAL, THEIR_PACKED(IDS)),
         CAUSAL & attn.documents(IDS),
-        False,
     ),
     "packed and padded": (
-        theirs.and_masks(
-            THEIR_CAUSAL,
-            THEIR_DOCUMENTS,
-            theirs.padding_mask_function(HOLES),
-        ),
+        theirs.and_masks(THEIR_CAUSAL, THEIR_DOCUMENTS, THEIR_PADDING(HOLES)),
         CAUSAL & DOCUMENTS & attn.padding(HOLES),
-        False,
     ),
     "either": (
         theirs.or_masks(
             THEIR_CAUSAL, theirs.sliding_window_bidirectional_overlay(2)
         ),
         CAUSAL | attn.window(2, 2),
-        False,
     ),
     "either documents": (
         theirs.or_masks(THEIR_CAUSAL, THEIR_DOCUMENTS),
         CAUSAL | DOCUMENTS,
-        False,
     ),
 }
 # Prompts, chunks, single tokens, and a static cache with an empty end.
@@ -117,7 +89,7 @@ def their_mask(function, L, S, offset, kv_offset=0):
 @pytest.mark.parametrize(("L", "S", "offset"), PLACES)
 @pytest.mark.parametrize("name", MASKS)
 def test_converted_masks_equal_the_originals_at_every_pair(name, L, S, offset):
-    function, ours, _ = MASKS[name]
+    function, ours = MASKS[name]
     want = their_mask(function, L, S, offset)
     at = {"batch": 2, "q_offset": offset}
     assert torch.equal(hf.as_mask(function).dense(L, S, **at), want)
@@ -129,7 +101,7 @@ def test_converted_masks_equal_the_originals_at_every_pair(name, L, S, offset):
 
 @pytest.mark.parametrize("name", MASKS)
 def test_shifted_masks_equal_those_of_transformers(name):
-    function, ours, _ = MASKS[name]
+    function, ours = MASKS[name]
     mask = hf.as_mask(function) if ours is None else ours
     block = mask.shift(q=4, kv=2)
     want = their_mask(function, 3, 5, 4, 2)
@@ -138,9 +110,9 @@ def test_shifted_masks_equal_those_of_transformers(name):
 
 @pytest.mark.parametrize("name", MASKS)
 def test_masks_that_a_backend_supports_are_recognised(name):
-    function, _, recognised = MASKS[name]
-    terms = hf.as_mask(function).terms
-    assert all(term.kind != "opaque" for term in terms) == recognised
+    terms = hf.as_mask(MASKS[name][0]).terms
+    recognised = all(term.kind != "opaque" for term in terms)
+    assert recognised == (name in RECOGNISED)
 
 
 def test_an_unknown_mask_function_becomes_an_opaque_predicate():
@@ -161,7 +133,7 @@ def test_transformers_has_the_version_whose_closures_were_reviewed():
 
 def test_a_window_of_size_zero_masks_every_pair():
     """Qwen2-MoE makes one, though none of its layers slides."""
-    nobody = hf.as_mask(theirs.sliding_window_causal_mask_function(0))
+    nobody = hf.as_mask(THEIR_WINDOW(0))
     assert not nobody.dense(4).any()
     made = build("qwen2_moe")
     assert made.config.sliding_window == 0
@@ -175,7 +147,6 @@ def test_a_window_of_size_zero_masks_every_pair():
 
 def test_a_spec_equals_the_tensor_that_it_replaces():
     """Chunks of a padded prompt, and a sliding cache that begins later."""
-    window = theirs.sliding_window_causal_mask_function(4)
     for L, S, start, first in ((5, 5, 0, 0), (3, 9, 6, 0), (1, 4, 9, 6)):
         kwargs = {
             "batch_size": 3,
@@ -183,7 +154,7 @@ def test_a_spec_equals_the_tensor_that_it_replaces():
             "kv_length": S,
             "q_offset": start,
             "kv_offset": first,
-            "mask_function": window,
+            "mask_function": THEIR_WINDOW(4),
             "attention_mask": pad("left")[:, : first + S],
         }
         got = make_mask(**kwargs, always_spec=True).dense()
@@ -195,7 +166,7 @@ SIZES = {
     "batch_size": 2,
     "q_length": 5,
     "kv_length": 9,
-    "mask_function": theirs.causal_mask_function,
+    "mask_function": THEIR_CAUSAL,
 }
 
 

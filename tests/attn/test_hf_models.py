@@ -156,14 +156,12 @@ PLACED = "rope|window|bidirectional|layers|decoder|heads"
 def cases():
     """Every variant is padded on the left, and some otherwise too."""
     for family, variants in VARIANTS.items():
-        for name, changes in {"base": {}, **variants}.items():
+        for name, given in {"base": {}, **variants}.items():
             for side in SIDES:
                 marks = () if side == "left" else pytest.mark.exhaustive
                 if not marks or name == "base" or re.search(PLACED, name):
                     at = f"{family}, {name}, {side}"
-                    yield pytest.param(
-                        family, changes, side, id=at, marks=marks
-                    )
+                    yield pytest.param(family, given, side, id=at, marks=marks)
 
 
 def inputs_for(family, side):
@@ -203,9 +201,7 @@ def assert_logits_equal(theirs, ids, for_theirs, for_ours, seen):
 
 
 @pytest.mark.parametrize("family,changes,side", cases())
-def test_logits_equal_those_of_transformers_with_padding_on_either_side(
-    family, changes, side
-):
+def test_logits_equal_transformers_with_padding(family, changes, side):
     theirs = hf_zoo.model(family, **changes)
     assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for(family, side))
 
@@ -214,7 +210,7 @@ def test_logits_equal_those_of_transformers_with_padding_on_either_side(
 @pytest.mark.parametrize("family", VARIANTS)
 def test_every_variant_moves_the_logits_of_transformers(family):
     """Otherwise a test of it could not fail."""
-    base = hf_zoo.model(family)
+    base, ids = hf_zoo.model(family), hf_zoo.ids()
     seen = 0
     for name, changes in VARIANTS[family].items():
         other = hf_zoo.model(family, **changes)
@@ -225,9 +221,7 @@ def test_every_variant_moves_the_logits_of_transformers(family):
         if "tie_word_embeddings" in changes:
             continue  # the same, and its own test below
         other.load_state_dict(state)
-        moved = hf_zoo.logits(base, hf_zoo.ids()) - hf_zoo.logits(
-            other, hf_zoo.ids()
-        )
+        moved = hf_zoo.logits(base, ids) - hf_zoo.logits(other, ids)
         assert moved.abs().max() > 1e-3, name
         seen += 1
     assert seen
@@ -235,9 +229,7 @@ def test_every_variant_moves_the_logits_of_transformers(family):
 
 @pytest.mark.parametrize("family", ("gpt2", "llama", "gpt_neox", "bert"))
 @pytest.mark.parametrize("side", ("left", "right"))
-def test_logits_with_positions_that_skip_padding_equal_transformers(
-    family, side
-):
+def test_logits_with_positions_that_skip_padding_equal_theirs(family, side):
     theirs = hf_zoo.model(family)
     for_theirs, for_ours, seen = inputs_for(family, side)
     ids = position_ids(for_ours["attention_mask"])
@@ -257,9 +249,7 @@ def test_bloom_counts_real_tokens_even_with_holes_in_the_padding():
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize(
-    "family", [name for name in VARIANTS if name != "bert"]
-)
+@pytest.mark.parametrize("family", [x for x in VARIANTS if x != "bert"])
 def test_a_body_without_a_head_gives_the_last_hidden_states(family):
     theirs = hf_zoo.model(family, "Model")
     assert hf.load(theirs).head is None

@@ -1,7 +1,5 @@
 """Reading the classes of a model says what they do with attention's mask."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -94,11 +92,9 @@ class Router(Attention):
     ],
 )
 def test_reading_a_class_says_what_it_does_with_its_mask(cls, use):
-    found = read(nn.Sequential(cls()))
-    assert found.inline == (
-        ["InlineAttention"] if "Inline" in str(cls) else []
-    )
-    doubts = found.doubts.get(cls, [])
+    got = read(nn.Sequential(cls()))
+    assert got.inline == (["InlineAttention"] if "Inline" in str(cls) else [])
+    doubts = got.doubts.get(cls, [])
     assert bool(doubts) == bool(use)
     assert not use or use in doubts[0]
 

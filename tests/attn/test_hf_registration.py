@@ -1,7 +1,5 @@
 """Attention under names in transformers: pairs, and each model its own."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings
@@ -16,8 +14,7 @@ from attn.hf import MaskSpec, registration
 from tests.attn.hf_decoders import config, distance, model, pad, tokens
 from tests.processes import run_python
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
+with warnings.catch_warnings(action="ignore"):
     import transformers as T
     from torch.nn.attention.flex_attention import BlockMask
     from transformers import masking_utils
@@ -192,11 +189,9 @@ def test_an_exception_leaves_the_model_as_it_was(monkeypatch):
         hidden_size=24, intermediate_size=20, num_hidden_layers=1,
         num_attention_heads=4, vocab_size=37,
     )  # fmt: skip
-    one = T.LlavaForConditionalGeneration(
-        T.LlavaConfig(
-            vision_config=vision, text_config=text, image_token_id=36
-        )
-    )
+    given = {"vision_config": vision, "text_config": text}
+    both = T.LlavaConfig(**given, image_token_id=36)
+    one = T.LlavaForConditionalGeneration(both)
     one.set_attn_implementation({"vision_config": "eager", "": "sdpa"})
     parts = (one.config, one.config.vision_config, one.config.text_config)
     before = ["sdpa", "eager", "sdpa"]
@@ -205,12 +200,8 @@ def test_an_exception_leaves_the_model_as_it_was(monkeypatch):
     def failing(self, *args, **kwargs):
         raise RuntimeError("this part cannot")
 
-    monkeypatch.setattr(
-        T.CLIPVisionModel, "get_correct_attn_implementation", failing
-    )
-    monkeypatch.setattr(
-        T.LlamaModel, "get_correct_attn_implementation", failing
-    )
+    for part in (T.CLIPVisionModel, T.LlamaModel):
+        monkeypatch.setattr(part, "get_correct_attn_implementation", failing)
     names = set(T.AttentionInterface._global_mapping)
     with pytest.raises(RuntimeError, match="this part cannot"):
         hf.attach(one, "grouped")
@@ -286,15 +277,12 @@ def test_a_function_gets_every_mask_in_its_form(mask, side):
 
 def test_it_gets_a_mask_even_where_no_token_is_padded():
     hf.register("mine", by_hand, mask="bool")
-    one, ids = model("llama", "mine"), tokens()
+    both, ids = [model("llama", x) for x in ("mine", "eager")], tokens()
     with torch.no_grad():
-        assert (
-            one(ids).logits - model("llama", "eager")(ids).logits
-        ).abs().max() < 1e-4
-        step = one.generate(ids, max_new_tokens=3, do_sample=False)
-    want = model("llama", "eager")
-    want = want.generate(ids, max_new_tokens=3, do_sample=False)
-    assert torch.equal(step, want)
+        got, want = (one(ids).logits for one in both)
+    assert (got - want).abs().max() < 1e-4
+    few = {"max_new_tokens": 3, "do_sample": False}
+    assert torch.equal(*(one.generate(ids, **few) for one in both))
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch")

@@ -1,7 +1,5 @@
 """Attached models are fine-tuned as people do it, with sdpa's gradients."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

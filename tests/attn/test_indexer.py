@@ -1,7 +1,5 @@
 """The lightning indexer: its scores, and the loss that trains it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

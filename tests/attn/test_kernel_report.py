@@ -58,9 +58,7 @@ def rows(request):
     return report_rows
 
 
-def test_every_shipped_configuration_keeps_its_register_and_memory_budget(
-    rows,
-):
+def test_each_shipped_configuration_keeps_its_register_and_memory_budget(rows):
     for row in rows:
         assert row.registers <= 255, row
         row_of = (row.kernel, row.arch, row.dtype, row.head_dim)
@@ -71,9 +69,7 @@ def test_every_shipped_configuration_keeps_its_register_and_memory_budget(
             assert row.shared <= 99 * 1024, row
 
 
-def test_half_precision_uses_the_newest_instructions_that_the_tile_allows(
-    rows,
-):
+def test_half_precision_uses_the_newest_instructions_that_a_tile_allows(rows):
     for row in rows:
         if row.dtype == "fp32":
             continue
@@ -96,9 +92,7 @@ def test_the_table_has_a_line_for_each_row(rows):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("head_dim", (64, 128, 256))
 @pytest.mark.parametrize("arch", (90, 100))
-def test_descriptors_need_fewer_registers_also_in_a_persistent_grid(
-    arch, head_dim
-):
+def test_descriptors_need_fewer_registers_persistent_or_not(arch, head_dim):
     rows = report.compile_report((arch,), (head_dim,), report.VARIANTS)
     assert tuple(row.kernel for row in rows) == report.VARIANTS
     for row in rows:

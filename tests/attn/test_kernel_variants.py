@@ -1,7 +1,5 @@
 """The forward kernel's variants: descriptors, and a persistent grid."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 
@@ -18,12 +16,10 @@ from tests.attn.test_kernels import (
     BF16,
     FP32,
     NAMES,
+    check,
     options,
     randn,
     small_tiles,
-)
-from tests.attn.test_kernels import (
-    check as assert_close_to_float64,
 )
 from tests.marks import exhaustive_but
 
@@ -64,7 +60,7 @@ def test_forward_variants_equal_the_reference(impl, case):
     size, name, dtype = case
     sizes = HEADS[size]
     function = functools.partial(attn.attention, impl=impl)
-    assert_close_to_float64(sizes, options(name, sizes), dtype, function)
+    check(sizes, options(name, sizes), dtype, function)
 
 
 def launched(monkeypatch, function, *tensors, **kwargs):
@@ -82,9 +78,7 @@ def launched(monkeypatch, function, *tensors, **kwargs):
     return grid, constants["DESCRIPTORS"], constants["PERSISTENT"]
 
 
-def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
-    monkeypatch,
-):
+def test_a_variant_runs_only_by_its_name_or_by_a_row_of_a_table(monkeypatch):
     q = randn(2, 2, 40, 16)
 
     def of(function, *tensors, **kwargs):
@@ -115,16 +109,13 @@ def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
 @pytest.mark.parametrize("dtype", (FP32, BF16), ids=str)
 @pytest.mark.parametrize("name", ("causal, last", "all"))
 def test_the_backward_kernels_load_by_descriptors_as_by_pointers(
-    monkeypatch, dtype, name
+    monkeypatch, record, dtype, name
 ):
     sizes = (2, 4, 2, 19, 37, 80, 32)
-    row, made = Config(16, 32, 4, 1, "for a test", "tma"), []
-    own = gradients.descriptors
+    row = Config(16, 32, 4, 1, "for a test", "tma")
     monkeypatch.setattr(configs, "config_of", lambda *_: row)
-    monkeypatch.setattr(
-        gradients, "descriptors", lambda *x: made.append(x) or own(*x)
-    )
-    assert_close_to_float64(sizes, options(name, sizes), dtype)
+    made = record(gradients, "descriptors")
+    check(sizes, options(name, sizes), dtype)
     assert len(made) >= 2, "of dK and dV, and of dQ"
 
 

@@ -4,8 +4,6 @@ An error may be twice that of a peer in the same dtype (PyTorch's function or
 the readable reference), plus a few roundings.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,7 +16,6 @@ pytest.importorskip("triton")
 
 from attn.kernels import configs, fused_attention
 from attn.kernels.attention import unsupported_reasons
-from attn.kernels.configs import Config
 
 FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
 
@@ -28,7 +25,7 @@ def small_tiles(monkeypatch):
     """Use tiles so small that every case needs several, of two sizes."""
 
     def tiles(*_):
-        return Config(16, 32, 4, 1, "for a test")
+        return configs.Config(16, 32, 4, 1, "for a test")
 
     monkeypatch.setattr(configs, "config_of", tiles)
 
@@ -60,8 +57,8 @@ BIG = {
 }
 
 
-def options(name, sizes):
-    """Return the keyword arguments of a call, by a name of the grid."""
+def every_option(sizes):
+    """Return the keyword arguments of calls, by their names in the grid."""
     B, H, _, L, S, *_ = sizes
     return {
         "plain": {},
@@ -92,26 +89,14 @@ def options(name, sizes):
             "sinks": randn(H, seed=7),
             "scale": 0.3,
         },
-    }[name]
+    }
 
 
-NAMES = (
-    "plain",
-    "causal",
-    "causal, last",
-    "causal, dead rows",
-    "offset of each",
-    "window",
-    "half window",
-    "far window",
-    "softcap",
-    "sinks",
-    "bool",
-    "bool of a head",
-    "numbers",
-    "padding",
-    "all",
-)
+def options(name, sizes):
+    return every_option(sizes)[name]
+
+
+NAMES = tuple(every_option(SIZES["sizes differ"]))
 GRID = [
     (size, name, FP32)
     for size in SIZES
@@ -163,7 +148,7 @@ def leaves(sizes, dtype, sinks=None):
     return [x.detach().clone().requires_grad_() for x in inputs]
 
 
-def run(function, inputs, kwargs, dtype):
+def run(call, inputs, kwargs, dtype):
     """Return the output, the lse and the gradients of both together."""
     kwargs = dict(kwargs)
     if "sinks" in kwargs:
@@ -171,9 +156,7 @@ def run(function, inputs, kwargs, dtype):
     mask = kwargs.get("attn_mask")
     if isinstance(mask, torch.Tensor) and mask.is_floating_point():
         kwargs["attn_mask"] = mask.to(dtype)
-    out, lse = function(
-        *inputs[:3], enable_gqa=True, return_lse=True, **kwargs
-    )
+    out, lse = call(*inputs[:3], enable_gqa=True, return_lse=True, **kwargs)
     finite = lse.masked_fill(lse == -torch.inf, 0.0)
     seeds = (randn(*out.shape, seed=4), randn(*lse.shape, seed=5))
     loss = sum(
@@ -289,13 +272,6 @@ def test_nan_behind_the_last_key_is_not_read():
 # --- one operator ------------------------------------------------------------
 
 
-def operator_inputs(**changes):
-    q, k, v = leaves((1, 2, 1, 18, 20, 16, 16), FP32)
-    inputs = {"mask": None, "valid": None, "sinks": None}
-    inputs |= {"q_offset": torch.zeros(1, dtype=torch.int32), **changes}
-    return (q, k, v, *inputs.values(), 0.25, 0.0, configs.UNBOUNDED, 0)
-
-
 @pytest.mark.grid
 @pytest.mark.parametrize(
     "changes",
@@ -309,8 +285,12 @@ def operator_inputs(**changes):
 )
 @pytest.mark.filterwarnings("ignore")
 def test_torch_holds_it_for_a_good_operator(changes):
+    tensors = leaves((1, 2, 1, 18, 20, 16, 16), FP32)
+    others = dict.fromkeys(("mask", "valid", "sinks")) | changes
+    tensors += [*others.values(), torch.zeros(1, dtype=torch.int32)]
     torch.library.opcheck(
-        torch.ops.attn.fused_attention.default, operator_inputs(**changes)
+        torch.ops.attn.fused_attention.default,
+        (*tensors, 0.25, 0.0, configs.UNBOUNDED, 0),
     )
 
 

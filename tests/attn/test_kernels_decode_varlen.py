@@ -1,21 +1,15 @@
 """Decoding over split caches, and sequences end to end."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
 import attn
 from attn.backends.registry import TRACING
-from tests.attn.cases import distance
+from tests.attn.cases import assert_exact, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import (
-    configs,
-    decode_attention,
-    varlen_attention,
-)
+from attn.kernels import configs, decode_attention, varlen_attention
 from attn.kernels.configs import Config, config_of
 from tests.attn.test_kernels import BF16, FP16, FP32, randn
 from tests.marks import exhaustive_but
@@ -77,12 +71,10 @@ def test_the_splits_do_not_matter(splits, lengths):
     q, k, v = cache()
     for b, length in enumerate(lengths):  # beyond the cache is poison
         k[b, :, length:] = v[b, :, length:] = float("nan")
-    out, lse = decode_attention(
+    both = decode_attention(
         q, k, v, torch.tensor(lengths), splits=splits, return_lse=True
     )
-    want = row_by_row(q, k, v, lengths, is_causal=True)
-    close(out, want[0])
-    close(lse, want[1])
+    assert_exact(both, row_by_row(q, k, v, lengths, is_causal=True))
 
 
 @pytest.mark.parametrize("L", exhaustive_but([2], (1, 2, 5)))
@@ -100,12 +92,10 @@ def test_the_splits_do_not_matter(splits, lengths):
 def test_every_argument(options, L):
     q, k, v = cache(L=L)
     lengths = [150, 9, 66]
-    out, lse = decode_attention(
+    both = decode_attention(
         q, k, v, torch.tensor(lengths), splits=3, return_lse=True, **options
     )
-    want = row_by_row(q, k, v, lengths, is_causal=True, **options)
-    close(out, want[0])
-    close(lse, want[1])
+    assert_exact(both, row_by_row(q, k, v, lengths, is_causal=True, **options))
 
 
 @pytest.mark.parametrize("dtype", (FP16, BF16), ids=str)
@@ -154,19 +144,18 @@ def test_by_the_name_of_the_backend(kwargs, L):
         q, k, v = (x[drop] for x in (q, k, v))
         q, k, v = (x[0] if axes == 3 else x[:, None] for x in (q, k, v))
     kwargs = {"enable_gqa": True, **kwargs}
-    out, lse = attn.attention(
+    both = attn.attention(
         q, k, v, impl="triton_split_kv", return_lse=True, **kwargs
     )
     wide = [x.double() for x in (q, k, v)]
     if "sinks" in kwargs:
         kwargs = {**kwargs, "sinks": kwargs["sinks"].double()}
     want = attn.scaled_dot_product_attention(*wide, return_lse=True, **kwargs)
-    close(out, want[0])
-    close(lse, want[1])
+    assert_exact(both, want)
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "message"),
+    ("kwargs", "why"),
     (
         ({"attn_mask": torch.zeros(3, S)}, "attn_mask is a tensor"),
         ({"is_causal": True, "q_offset": 148}, "q_offset 147 or less"),
@@ -179,11 +168,9 @@ def test_by_the_name_of_the_backend(kwargs, L):
     ),
     ids=str,
 )
-def test_what_split_kv_does_not_support_has_a_reason(kwargs, message):
+def test_what_split_kv_does_not_support_has_a_reason(kwargs, why):
     q, k, v = cache(L=3)
-    with pytest.raises(
-        ValueError, match=f"triton_split_kv cannot: .*{message}"
-    ):
+    with pytest.raises(ValueError, match=f"triton_split_kv cannot: .*{why}"):
         attn.attention(
             q, k, v, enable_gqa=True, impl="triton_split_kv", **kwargs
         )
@@ -211,10 +198,8 @@ def test_decode_is_no_part_of_a_graph(monkeypatch):
 def test_a_row_without_keys_is_zero():
     q, k, v = cache()
     lengths = torch.tensor([0, 3, 150])
-    for sinks in (None, randn(H)):
-        out, lse = decode_attention(
-            q, k, v, lengths, sinks=sinks, return_lse=True
-        )
+    for x in (None, randn(H)):
+        out, lse = decode_attention(q, k, v, lengths, sinks=x, return_lse=True)
         assert (out[0] == 0).all() and (lse[0] == -torch.inf).all()
         assert out[1:].abs().min() > 0
 
@@ -256,10 +241,8 @@ def ragged(dtype=FP32):
     q = randn(queries, H, D, seed=1, dtype=dtype)
     k = randn(keys, HKV, D, seed=2, dtype=dtype)
     v = randn(keys, HKV, DV, seed=3, dtype=dtype)
-    ends = [
-        torch.tensor([0, *n]).cumsum(0, dtype=torch.int32) for n in LENGTHS
-    ]
-    return q, k, v, *ends
+    cu = [torch.tensor([0, *n]).cumsum(0, dtype=torch.int32) for n in LENGTHS]
+    return q, k, v, *cu
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """An unknown keyword is answered by the function, and a number is one."""
 
-from __future__ import annotations
-
 import importlib
 from operator import attrgetter
 

@@ -1,8 +1,5 @@
 """Names in a figure: beside what they name, over nothing, in one colour."""
 
-from __future__ import annotations
-
-import functools
 import itertools
 
 import numpy as np
@@ -46,12 +43,6 @@ def layouts(picture):
     return both
 
 
-@functools.cache
-def curves(name):
-    """The layouts of a figure of this file: read only."""
-    return layouts(CURVES[name]())
-
-
 def boxes(ax):
     return {x.get_text(): Text.get_window_extent(x) for x in ax.texts}
 
@@ -66,7 +57,7 @@ def leaders(ax):
 
 @pytest.mark.parametrize("name", exhaustive_but(QUICK, CURVES))
 def test_names_of_curves_cover_nothing_and_a_leader_is_no_curve(name):
-    for picture in curves(name):
+    for picture in layouts(CURVES[name]()):
         for ax in picture.axes:
             assert ax.get_legend() is None
             edge, names = ax.get_window_extent(), boxes(ax)

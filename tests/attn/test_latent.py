@@ -1,7 +1,5 @@
 """Latent attention: expanded and absorbed, cached, masked, in a model."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
@@ -80,9 +78,7 @@ def test_absorbed_equals_expanded_forward_and_backward(options):
 
 @pytest.mark.parametrize("absorb", [False, True, "auto"])
 @pytest.mark.parametrize("options", (*OPTIONS, {"top_k": 3}), ids=str)
-def test_tokens_read_through_a_cache_are_those_of_the_whole_text(
-    options, absorb
-):
+def test_tokens_read_through_a_cache_equal_the_whole_text(options, absorb):
     form, x = layer(absorb=absorb, **options), draw(2, 9, E)
     cache = form.new_cache()
     parts = [form(new, cache=cache) for new in x.split([4, 1, 1, 3], 1)]
@@ -169,9 +165,7 @@ def test_half_precision_is_as_exact_as_its_inputs_allow(dtype):
     want = exact(x.double())
     for form in both(dtype=dtype):
         cache = form.new_cache()
-        out = torch.cat(
-            [form(new, cache=cache) for new in x.split([39, 1], 1)], 1
-        )
+        out = torch.cat([form(y, cache=cache) for y in x.split([39, 1], 1)], 1)
         error = (out.double() - want).norm() / want.norm()
         assert out.dtype == dtype
         assert error < 8 * torch.finfo(dtype).eps
@@ -333,9 +327,7 @@ def test_a_wrong_call_of_the_layer_is_refused(call, error, says):
         ((1, 1, 3, 4), (1, 1, 3, 2), (1, 2, 4), "index_key must have the tok"),
     ),
 )
-def test_a_latent_cache_refuses_what_does_not_fit(
-    latent, rope_key, index_key, says
-):
+def test_latent_caches_refuse_other_shapes(latent, rope_key, index_key, says):
     index = None if index_key is None else draw(*index_key)
     with pytest.raises(ValueError, match=says):
         attn.LatentCache().update(

@@ -3,28 +3,22 @@
 Theirs compute norms in float32, whatever the input, and so does RoPE.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import nn
 from transformers import AutoModelForCausalLM, DynamicCache
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.deepseek_v4 import modeling_deepseek_v4 as v4
 
 import attn
-from attn.functional import index_scores
 from attn.nn import KeyCompressor, LatentAttention, LightningIndexer
-from tests.attn import hf_families
+from tests.attn import hf_decoders, hf_families
 from tests.attn.cases import randn as draw
 
 E, H, R, NOPE, ROPE, V, L = 32, 4, 12, 16, 8, 10, 20
 TOP_K, INDEX_HEADS, INDEX_DIM = 5, 12, 16
-CONFIG = {
+CONFIG = hf_decoders.DECODERS["deepseek_v3"] | {
     "vocab_size": 17,
     "hidden_size": E,
-    "intermediate_size": 16,
-    "moe_intermediate_size": 16,
     "num_hidden_layers": 1,
     "num_attention_heads": H,
     "num_key_value_heads": H,
@@ -34,11 +28,6 @@ CONFIG = {
     "qk_rope_head_dim": ROPE,
     "v_head_dim": V,
     "head_dim": ROPE,
-    "n_routed_experts": 4,
-    "num_experts_per_tok": 2,
-    "n_group": 1,
-    "topk_group": 1,
-    "first_k_dense_replace": 1,
     "index_topk": TOP_K,
     "index_n_heads": INDEX_HEADS,
     "index_head_dim": INDEX_DIM,
@@ -56,6 +45,7 @@ YARN = {
     "beta_slow": 1.0,
 }
 INDEXED = {"deepseek_v32": False, "glm_moe_dsa": True}  # interleaved?
+X = draw(2, L, E)
 
 
 def randomise(module):
@@ -113,8 +103,7 @@ def ours(model, absorb, rope, **options):
 
 def assert_equal(layer, model, config):
     """Compare a whole text, and another one token by token."""
-    x = draw(2, L, E)
-    torch.testing.assert_close(layer(x), call(model, x), rtol=0, atol=1e-4)
+    torch.testing.assert_close(layer(X), call(model, X), rtol=0, atol=1e-4)
     text = draw(1, L, E, seed=2)
     cache, their_cache = layer.new_cache(), DynamicCache(config=config)
     at = 0
@@ -138,9 +127,7 @@ def test_a_layer_equals_deepseeks(family, q_lora_rank, rope, absorb):
 @pytest.mark.parametrize("absorb", [False, True])
 @pytest.mark.parametrize("rope", [None, YARN], ids=["plain", "yarn"])
 @pytest.mark.parametrize("family", INDEXED)
-def test_a_layer_with_an_indexer_equals_that_of_its_family(
-    family, rope, absorb
-):
+def test_a_layer_with_an_indexer_equals_its_familys(family, rope, absorb):
     model, config = theirs(family, rope)
     indexer = LightningIndexer(
         E, INDEX_HEADS, INDEX_DIM, q_dim=14, top_k=TOP_K,
@@ -149,8 +136,7 @@ def test_a_layer_with_an_indexer_equals_that_of_its_family(
     layer = ours(model, absorb, rope_of(rope), indexer=indexer)
     assert_equal(layer, model, config)
     layer.indexer.rope = rope_of(rope, interleaved=not INDEXED[family])
-    x = draw(2, L, E)
-    assert not torch.allclose(layer(x), call(model, x), atol=1e-2)
+    assert not torch.allclose(layer(X), call(model, X), atol=1e-2)
 
 
 def test_sinks_and_gates_of_elements_equal_those_of_hunyuan():
@@ -159,11 +145,8 @@ def test_sinks_and_gates_of_elements_equal_those_of_hunyuan():
     attention = model.layers[0].self_attn
     attention.indexer = lambda *_, **__: torch.arange(L).expand(2, L, L)
     for absorb in (False, True):
-        layer = ours(
-            model, absorb, attn.Rope(ROPE), sinks=True, gate="element"
-        )
-        x = draw(2, L, E)
-        torch.testing.assert_close(layer(x), call(model, x), rtol=0, atol=1e-4)
+        mine = ours(model, absorb, attn.Rope(ROPE), sinks=True, gate="element")
+        torch.testing.assert_close(mine(X), call(model, X), rtol=0, atol=1e-4)
 
 
 #: How families beside DeepSeek's differ from it.
@@ -221,12 +204,11 @@ def test_multi_head_attention_with_sinks_equals_that_of_gpt_oss(window):
         "gpt_oss", yarn, layer_types=[kind], sliding_window=3,
         num_key_value_heads=2, num_local_experts=4, experts_per_token=2,
     )  # fmt: skip
-    x = draw(2, L, E)
     positions = torch.arange(L)[None]
     mask = attn.sliding_window(3) if window else attn.causal()
     want = model.layers[0].self_attn(
-        x,
-        position_embeddings=model.rotary_emb(x, positions),
+        X,
+        position_embeddings=model.rotary_emb(X, positions),
         attention_mask=mask.bias(torch.float64, L),
     )[0]
     layer = attn.MultiHeadAttention(
@@ -235,12 +217,12 @@ def test_multi_head_attention_with_sinks_equals_that_of_gpt_oss(window):
         window=(window - 1, 0) if window else None,
     ).double()  # fmt: skip
     layer.load_state_dict(renamed(model.layers[0].self_attn))
-    torch.testing.assert_close(layer(x), want, rtol=0, atol=1e-4)
+    torch.testing.assert_close(layer(X), want, rtol=0, atol=1e-4)
     cache = attn.DynamicCache()
-    steps = [layer(new, cache=cache) for new in x.split(1, 1)]
-    torch.testing.assert_close(torch.cat(steps, 1), layer(x))
+    steps = [layer(new, cache=cache) for new in X.split(1, 1)]
+    torch.testing.assert_close(torch.cat(steps, 1), layer(X))
     layer.sinks = None
-    assert not torch.allclose(layer(x), want, atol=1e-2)
+    assert not torch.allclose(layer(X), want, atol=1e-2)
 
 
 def test_multi_head_attention_with_a_gate_equals_that_of_qwen3_next():
@@ -262,10 +244,9 @@ def test_multi_head_attention_with_a_gate_equals_that_of_qwen3_next():
         qk_norm=True, gate=True, norm_eps=attention.q_norm.eps,
     ).double()  # fmt: skip
     layer.load_state_dict(state)
-    x = draw(2, L, E)
-    tables = model.rotary_emb(x, torch.arange(L)[None])
-    want = attention(x, tables, bias(L, L))[0]
-    out = layer(x, position_embeddings=tables)
+    tables = model.rotary_emb(X, torch.arange(L)[None])
+    want = attention(X, tables, bias(L, L))[0]
+    out = layer(X, position_embeddings=tables)
     torch.testing.assert_close(out, want, rtol=0, atol=1e-4)
 
 
@@ -310,9 +291,7 @@ def test_entries_equal_those_of_the_heavy_compressor(v4_config):
 
 
 @torch.no_grad()
-def test_entries_and_the_choice_equal_those_of_the_sparse_compressor(
-    v4_config,
-):
+def test_entries_and_choice_equal_those_of_the_sparse_compressor(v4_config):
     module = randomise(v4.DeepseekV4CSACompressor(v4_config))
     layer = compressor(v4_config, 4, overlap=True)
     state = module.state_dict()
@@ -333,7 +312,7 @@ def test_entries_and_the_choice_equal_those_of_the_sparse_compressor(
     moving = attn.apply_rope(moving, cos, sin, interleaved=True)
     query = torch.cat([still, moving], -1)
     factor = (INDEX_HEADS * 2 * ROPE) ** -0.5
-    scores = index_scores(
+    scores = attn.functional.index_scores(
         query, keys(x), index.scorer.weights_proj(x) * factor
     )
     chosen = attn.masks.top_k(
@@ -345,7 +324,7 @@ def test_entries_and_the_choice_equal_those_of_the_sparse_compressor(
 def test_an_entry_does_not_change_with_the_tokens_after_its_block():
     for overlap in (False, True):
         layer = KeyCompressor(E, 16, 4, overlap=overlap).double()
-        nn.init.normal_(layer.position_bias)
+        torch.nn.init.normal_(layer.position_bias)
         x = draw(1, 12, E)
         whole = layer(x)
         torch.testing.assert_close(layer(x[:, :9]), whole[:, :2])

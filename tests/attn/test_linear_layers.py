@@ -1,7 +1,5 @@
 """Layers with a state: padding, caches, hybrids, and refused arguments."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

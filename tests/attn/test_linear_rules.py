@@ -1,18 +1,13 @@
 """The rules of attn.linear: three forms of one definition, in float64."""
 
-from __future__ import annotations
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import attn
-from attn.linear import (
-    gated_delta_rule,
-    linear_attention,
-    short_convolution,
-    taylor,
-)
+from attn.linear import gated_delta_rule, linear_attention, short_convolution
 from tests.attn.cases import assert_equal, randn
 from tests.attn.refusals import refused
 from tests.marks import exhaustive_but
@@ -124,9 +119,7 @@ def test_the_recurrent_form_is_the_definition(rule, decay):
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("length", exhaustive_but([65], LENGTHS))
 @pytest.mark.parametrize("size", (MILD, STRONG))
-def test_the_three_forms_are_equal_and_so_are_their_gradients(
-    rule, decay, length, size
-):
+def test_three_forms_and_their_gradients_are_equal(rule, decay, length, size):
     x = inputs(length, decay, size)
     want = with_gradients(rule, x, mode="recurrent")
     for options in (
@@ -200,7 +193,8 @@ def test_normalised_weights_sum_to_one():
 def test_the_taylor_map_is_the_start_of_the_exponential_series():
     q, k = 0.3 * randn(2, 5, D)
     s = q @ k.mT * D**-0.5
-    close([taylor(q) @ taylor(k).mT], [1 + s + s * s / 2])
+    q, k = map(attn.linear.taylor, (q, k))
+    close([q @ k.mT], [1 + s + s * s / 2])
     x = inputs(40)
     query, key = 0.3 * x["query"], 0.3 * x["key"]
     value = x["value"][:, ::2]
@@ -305,47 +299,38 @@ def test_a_filter_of_one_token_needs_no_state():
 
 X = inputs(4)
 Q, KEY, V, G = (X[n] for n in ("query", "key", "value", "g"))
+WRONG = {
+    "g must be the log of a decay, at most 0; got 0.9": {"g": G * 0 + 0.9},
+    r"g must have shape \(4,\) or \(2, 4, 4\) or .*; got \(2, 2, 4\)": {
+        "g": G[:, :2]
+    },
+    "value must have as many heads as key, or a multiple": {"value": V[:, :3]},
+    r"key must have the heads and tokens of query, \(2, 4\); got \(1, 4\)": {
+        "key": KEY[:, :1]
+    },
+    "value must have one position for each key, 4; got 3": {
+        "value": V[:, :, :3]
+    },
+    r"query must have shape \(..., H, L, D\)": {"query": Q[0, 0]},
+    "mode must be one of .*; got 'chunks'": {"mode": "chunks"},
+    "chunk_size must be an int, at least 1; got 0": {"chunk_size": 0},
+    "feature_map must be one of .*; got 'exp'": {"feature_map": "exp"},
+    r"initial_state must have shape \(2, 4, 6, 5\); got \(2, 4, 5, 6\)": {
+        "initial_state": X["initial_state"].mT
+    },
+    "cu_seqlens must be None with 2 rows": {
+        "cu_seqlens": torch.tensor([0, 4])
+    },
+}
+test_invalid_arguments_of_linear_attention_are_refused = refused(
+    WRONG, ValueError, partial(linear_attention, query=Q, key=KEY, value=V)
+)
 REFUSED = {
-    "g must be the log of a decay, at most 0; got 0.9": (
-        lambda: linear_attention(Q, KEY, V, G * 0 + 0.9)
-    ),
-    r"g must have shape \(4,\) or \(2, 4, 4\) or .*; got \(2, 2, 4\)": (
-        lambda: linear_attention(Q, KEY, V, G[:, :2])
-    ),
     "beta must be 0 to 2 with keys of length 1; got -1 to -1": (
         lambda: gated_delta_rule(Q, KEY, V, G, X["beta"] * 0 - 1)
     ),
     r"beta must have shape \(2, 4, 4\); got \(2, 4, 4, 1\)": (
         lambda: gated_delta_rule(Q, KEY, V, G, X["beta"][..., None])
-    ),
-    "value must have as many heads as key, or a multiple": (
-        lambda: linear_attention(Q, KEY, V[:, :3])
-    ),
-    r"key must have the heads and tokens of query, \(2, 4\); got \(1, 4\)": (
-        lambda: linear_attention(Q, KEY[:, :1], V)
-    ),
-    "value must have one position for each key, 4; got 3": (
-        lambda: linear_attention(Q, KEY, V[:, :, :3])
-    ),
-    r"query must have shape \(..., H, L, D\)": (
-        lambda: linear_attention(Q[0, 0], KEY[0, 0], V[0, 0])
-    ),
-    "mode must be one of .*; got 'chunks'": (
-        lambda: linear_attention(Q, KEY, V, mode="chunks")
-    ),
-    "chunk_size must be an int, at least 1; got 0": (
-        lambda: linear_attention(Q, KEY, V, chunk_size=0)
-    ),
-    "feature_map must be one of .*; got 'exp'": (
-        lambda: linear_attention(Q, KEY, V, feature_map="exp")
-    ),
-    r"initial_state must have shape \(2, 4, 6, 5\); got \(2, 4, 5, 6\)": (
-        lambda: linear_attention(
-            Q, KEY, V, initial_state=X["initial_state"].mT
-        )
-    ),
-    "cu_seqlens must be None with 2 rows": (
-        lambda: linear_attention(Q, KEY, V, cu_seqlens=torch.tensor([0, 4]))
     ),
     "cu_seqlens must rise from 0 to 4, the number of tokens": (
         lambda: linear_attention(
@@ -362,14 +347,10 @@ REFUSED = {
         lambda: short_convolution(Q[:, 0], randn(4, 6))
     ),
     r"state must have shape \(2, 3, 6\), the tokens before": (
-        lambda: short_convolution(
-            Q[:, 0], randn(6, 4), state=randn(2, 4, 6)
-        )
+        lambda: short_convolution(Q[:, 0], randn(6, 4), state=randn(2, 4, 6))
     ),
     "activation must be one of .*; got 'relu'": (
-        lambda: short_convolution(
-            Q[:, 0], randn(6, 4), activation="relu"
-        )
+        lambda: short_convolution(Q[:, 0], randn(6, 4), activation="relu")
     ),
 }  # fmt: skip
 test_invalid_arguments_are_refused = refused(REFUSED)

@@ -4,8 +4,6 @@ One input at a time requires a gradient, of every public callable and of every
 implementation by its name; the difference of two calls says what is right.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import re
@@ -122,9 +120,7 @@ def test_the_gradient_of_each_input_is_right_or_refused(name):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize(
-    "name", exhaustive_but(ALL.keys() - {"triton"}, [*ALL])
-)
+@pytest.mark.parametrize("name", exhaustive_but(ALL.keys() - {"triton"}, ALL))
 def test_so_is_that_of_each_implementation(name, options):
     for dtype in (torch.float64, torch.float32):
         torch.set_default_dtype(dtype)

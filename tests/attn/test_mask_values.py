@@ -1,7 +1,5 @@
 """A mask is data: it compares by value, copies and crosses processes."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle
@@ -10,16 +8,7 @@ import pytest
 import torch
 
 import attn
-from attn import (
-    Mask,
-    causal,
-    chunked,
-    documents,
-    padding,
-    prefix,
-    sliding_window,
-    window,
-)
+from attn import Mask, causal, chunked, documents, padding, prefix, window
 from attn.masks import top_k
 from attn.serving import tree_mask
 from tests.attn.graphs import in_one_graph
@@ -38,7 +27,7 @@ def even(b, h, q_idx, kv_idx):
 MAKERS = {
     "causal": causal,
     "window": lambda: window(1, 2),
-    "sliding_window": lambda: sliding_window(3),
+    "sliding_window": lambda: attn.sliding_window(3),
     "chunked": lambda: chunked(2),
     "prefix": lambda: prefix(2),
     "prefix by row": lambda: prefix(torch.tensor([2])),
@@ -82,7 +71,7 @@ def test_masks_are_equal_if_built_of_equal_arguments():
         for other, again in made[1].items():
             assert (mask == again) == (name == other), (name, other)
     assert len({*made[0].values(), *made[1].values()}) == len(MAKERS)
-    assert sliding_window(4) == window(3, 0)
+    assert attn.sliding_window(4) == window(3, 0)
     assert causal() != "causal()"
 
 

@@ -1,40 +1,32 @@
 """What the module refuses, and in which words."""
 
-from __future__ import annotations
+from functools import partial
 
 import pytest
 import torch
 
 import attn
 from attn.nn import MultiHeadAttention, RMSNorm
+from tests.attn.refusals import refused
 
 MADE_WRONG = {
-    "rope must have the queries' head_dim, 4; got 6": (
-        (12, 3),
-        {"rope": attn.Rope(6)},
-    ),
-    "alibi must be False with rope": (
-        (12, 3),
-        {"rope": attn.NoRope(4), "alibi": True},
-    ),
-    "impl must be 'auto' or .*; got 'magic'": ((12, 3), {"impl": "magic"}),
-    "embed_dim must be a multiple of .*; got 12 and 5": ((12, 5), {}),
-    "num_heads must be a multiple of .*; got 4 and 3": ((12, 4, 3), {}),
-    "num_heads must be an int, at least 1; got 0": ((12, 0), {}),
-    "num_kv_heads must be an int, at least 1; got 0": ((12, 4, 0), {}),
-    "dropout must be 0 to 1; got 1.5": ((12, 3), {"dropout": 1.5}),
-    "kdim and vdim must be embed_dim .*, 12; got 8 and 12": (
-        (12, 3),
-        {"packed": True, "kdim": 8},
-    ),
+    "rope must have the queries' head_dim, 4; got 6": {"rope": attn.Rope(6)},
+    "alibi must be False with rope": {"rope": attn.NoRope(4), "alibi": True},
+    "impl must be 'auto' or .*; got 'magic'": {"impl": "magic"},
+    "embed_dim must be a multiple of .*; got 12 and 5": {"num_heads": 5},
+    "num_heads must be a multiple of .*; got 3 and 2": {"num_kv_heads": 2},
+    "num_heads must be an int, at least 1; got 0": {"num_heads": 0},
+    "num_kv_heads must be an int, at least 1; got 0": {"num_kv_heads": 0},
+    "dropout must be 0 to 1; got 1.5": {"dropout": 1.5},
+    "kdim and vdim must be embed_dim .*, 12; got 8 and 12": {
+        "packed": True,
+        "kdim": 8,
+    },
 }
-
-
-@pytest.mark.parametrize("message", MADE_WRONG)
-def test_a_module_with_invalid_options_is_refused(message):
-    sizes, options = MADE_WRONG[message]
-    with pytest.raises(ValueError, match=message):
-        MultiHeadAttention(*sizes, **options)
+SIZES = {"embed_dim": 12, "num_heads": 3}
+test_a_module_with_invalid_options_is_refused = refused(
+    MADE_WRONG, ValueError, partial(MultiHeadAttention, **SIZES)
+)
 
 
 def zeros(*shape, dtype=torch.float32):
@@ -43,18 +35,13 @@ def zeros(*shape, dtype=torch.float32):
 
 PADDING = r"key_padding_mask must .*\(B, S\) = \(2, 5\); .*: True is padding"
 TWO_AXES = "attn_mask must have two axes .*; got"
+ROWS = "key must have the batch size of query, 2; got"
 CALLED_WRONG = [
     ("query must have .* size 12.*; got 11", {"query": zeros(2, 5, 11)}),
     ("query must have shape", {"query": zeros(5)}),
     ("query must have shape", {"query": zeros(1, 2, 5, 12)}),
-    (
-        "key must have the batch size of query, 2; got 3",
-        {"key": zeros(3, 5, 12)},
-    ),
-    (
-        "key must have the batch size of query, 2; got 1",
-        {"key": zeros(1, 5, 12)},
-    ),
+    (f"{ROWS} 3", {"key": zeros(3, 5, 12)}),
+    (f"{ROWS} 1", {"key": zeros(1, 5, 12)}),
     ("key must have shape", {"key": zeros(5, 12)}),
     ("key must be given with value", {"value": zeros(2, 5, 12)}),
     (
@@ -79,11 +66,10 @@ CALLED_WRONG = [
 ]
 
 
-@pytest.mark.parametrize("message,arguments", CALLED_WRONG)
-def test_a_call_with_invalid_shapes_is_refused(message, arguments):
-    module = MultiHeadAttention(12, 2, rope=attn.Rope(6))
-    with pytest.raises(ValueError, match=message):
-        module(**{"query": zeros(2, 5, 12), **arguments})
+MODULE = MultiHeadAttention(12, 2, rope=attn.Rope(6))
+test_a_call_with_invalid_shapes_is_refused = refused(
+    CALLED_WRONG, ValueError, partial(MODULE, query=zeros(2, 5, 12))
+)
 
 
 @pytest.mark.parametrize("alibi", (False, True))

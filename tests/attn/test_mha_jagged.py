@@ -1,16 +1,15 @@
 """One module on jagged batches, compared with PyTorch's tutorial."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import attn
-from attn.nn import MultiHeadAttention
+from attn.nn import MultiHeadAttention, call_options
 from tests.attn.cases import assert_exact, randn
 from tests.attn.mha import E, H, make
+from tests.attn.refusals import type_error, value_error
 
 
 class Tutorial(nn.Module):
@@ -52,14 +51,8 @@ class Tutorial(nn.Module):
 
 def tutorial(E_k=E, E_v=E, E_total=18):
     theirs = make(Tutorial, E, E_k, E_v, E_total, H)
-    ours = MultiHeadAttention(
-        E,
-        H,
-        head_dim=E_total // H,
-        kdim=E_k,
-        vdim=E_v,
-        packed=theirs.same,
-    ).double()
+    sizes = {"head_dim": E_total // H, "kdim": E_k, "vdim": E_v}
+    ours = MultiHeadAttention(E, H, **sizes, packed=theirs.same).double()
     ours.load_state_dict(theirs.state_dict())
     return theirs, ours.eval()
 
@@ -96,19 +89,9 @@ def test_jagged_rows_equal_each_sequence_alone(order, jagged_form):
         "rope": {"rope": attn.Rope(6), "sinks": True},
         "alibi": {"alibi": True, "gate": True},
     }
-    ours = make(
-        MultiHeadAttention,
-        E,
-        4,
-        2,
-        head_dim=6,
-        value_dim=5,
-        packed=True,
-        is_causal=True,
-        qk_norm=True,
-        window=(2, None),
-        **orders[order],
-    )
+    options = {"head_dim": 6, "value_dim": 5, "packed": True, "qk_norm": True}
+    options |= {"is_causal": True, "window": (2, None), **orders[order]}
+    ours = make(MultiHeadAttention, E, 4, 2, **options)
     x = jagged((3, 1, 6, 3))
     out = ours(x)
     for row, alone in zip(x.unbind(), out.unbind(), strict=True):
@@ -133,9 +116,7 @@ def test_jagged_cross_attention_equals_each_row_alone(jagged_form):
             assert_exact(mine, ours(*row, q_offset=q_offset))
 
 
-def test_jagged_rows_with_masks_positions_and_weights_equal_each_alone(
-    jagged_form,
-):
+def test_jagged_masks_positions_and_weights_are_each_rows_alone(jagged_form):
     """A mask, positions or weights of padded rows: padded in either case."""
     ours = make(MultiHeadAttention, E, H, rope=attn.Rope(4))
     x = jagged((3, 1, 4))
@@ -151,25 +132,18 @@ def test_jagged_rows_with_masks_positions_and_weights_equal_each_alone(
             positions=positions[i, :n],
             need_weights=True,
         )
-        assert_exact(out[i], alone[0])
-        assert_exact(weights[i, :n, :n], alone[1])
+        assert_exact((out[i], weights[i, :n, :n]), alone)
 
 
-def test_a_jagged_batch_computes_no_padded_scores(monkeypatch):
-    calls = []
-
-    def counted(q, k, v, **options):
-        calls.append(q.shape[0] * q.shape[2] * k.shape[2])
-        return attn.attention(q, k, v, **options)
-
-    monkeypatch.setattr("attn.nn.call_options.attention", counted)
+def test_a_jagged_batch_computes_no_padded_scores(record):
+    calls = record(call_options, "attention")
     ours = make(MultiHeadAttention, E, H, is_causal=True)
     lengths = (300, 20, 20, 20, 5)
     ours(jagged(lengths))
-    assert sum(calls) == sum(n * n for n in lengths) and len(calls) == 3
-    calls.clear()
     ours(jagged((3, 1, 6)))  # tiny: one padded call is faster than three
-    assert calls == [3 * 6 * 6]
+    *some, tiny = (len(q) * q.shape[2] * k.shape[2] for (q, k, *_), _ in calls)
+    assert sum(some) == sum(n * n for n in lengths) and len(some) == 3
+    assert tiny == 3 * 6 * 6
 
 
 def test_a_jagged_batch_may_have_an_empty_row(jagged_form):
@@ -183,24 +157,16 @@ def test_a_jagged_batch_may_have_an_empty_row(jagged_form):
 def test_mixed_jagged_and_dense_inputs_are_refused():
     ours = MultiHeadAttention(E, H).double()
     x, y = jagged((3, 1, 6)), randn(3, 6, E)
-    with pytest.raises(TypeError, match="all dense; got nested, dense, dense"):
+    with type_error("all dense; got nested, dense, dense"):
         ours(x, y)
-    with pytest.raises(
-        TypeError, match="all dense; got dense, nested, nested"
-    ):
+    with type_error("all dense; got dense, nested, nested"):
         ours(y, x)
-    with pytest.raises(
-        ValueError, match="key_padding_mask must be None with nested"
-    ):
+    with value_error("key_padding_mask must be None with nested"):
         ours(x, key_padding_mask=torch.zeros(3, 6, dtype=torch.bool))
-    with pytest.raises(ValueError, match="key must have the batch size"):
+    with value_error("key must have the batch size"):
         ours(x, jagged((3, 1)))
-    with pytest.raises(
-        ValueError, match=r"in every row, \[3, 1, 6\]; got \[1, 3, 6\]"
-    ):
+    with value_error(r"in every row, \[3, 1, 6\]; got \[1, 3, 6\]"):
         ours(x, x, jagged((1, 3, 6)))
     strided = torch.nested.nested_tensor([randn(3, E), randn(2, E)])
-    with pytest.raises(
-        TypeError, match="must have layout torch.jagged .*; got"
-    ):
+    with type_error("must have layout torch.jagged .*; got"):
         ours(strided)

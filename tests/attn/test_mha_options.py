@@ -1,7 +1,5 @@
 """Every option of the module, compared with plain steps."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 
@@ -201,15 +199,9 @@ def test_norope_equals_no_rope():
 
 def test_q_offset_places_the_last_tokens_for_rope_alibi_and_window():
     """Decoding: q_offset moves the mask, RoPE and ALiBi alike."""
-    for options in ({"rope": attn.Rope(4)}, {"alibi": True}):
-        module = make(
-            MultiHeadAttention,
-            E,
-            H,
-            is_causal=True,
-            window=(3, 0),
-            **options,
-        )
+    near = {"is_causal": True, "window": (3, 0)}
+    for order in ({"rope": attn.Rope(4)}, {"alibi": True}):
+        module = make(MultiHeadAttention, E, H, **near, **order)
         x = randn(B, L, E)
         last = module(x[:, 3:], x, x, q_offset=3)
         assert_exact(last, module(x)[:, 3:])

@@ -40,22 +40,13 @@ def theirs():
 @pytest.mark.parametrize("sentence", SENTENCES, ids=["long", "short", "300"])
 def test_states_and_weights_equal_those_of_bert(theirs, sentence):
     model = minilm.load()
-    ids = model.ids(sentence)
+    names = ("hidden_states", "attentions")
+    call = {"input_ids": torch.tensor([model.ids(sentence)])}
+    call |= {f"output_{name}": True for name in names}
     with torch.no_grad():
-        want = theirs(
-            torch.tensor([ids]),
-            output_attentions=True,
-            output_hidden_states=True,
-        )
-        exact = theirs.double()(
-            torch.tensor([ids]),
-            output_attentions=True,
-            output_hidden_states=True,
-        )
+        want, exact = theirs(**call), theirs.double()(**call)
         theirs.float()
-    states, maps = model.run(sentence)
-    pairs = [(states, "hidden_states"), (maps, "attentions")]
-    for ours, name in pairs:
+    for ours, name in zip(model.run(sentence), names, strict=True):
         oracle = torch.cat(exact[name])
         rounding = (torch.cat(want[name]) - oracle).abs().max()
         assert (ours - oracle).abs().max() <= 4 * rounding + 1e-7
@@ -89,11 +80,8 @@ def test_removed_heads_are_zeroed_only_in_a_copy():
     assert v[3].any()
     before = model.weights[name]
     assert before.unflatten(1, (12, 32))[:, 3].any()  # a copy was changed
-    assert not torch.equal(
-        smaller.sentence_embedding("Attention!"),
-        model.sentence_embedding("Attention!"),
+    few, same, every = (
+        x.sentence_embedding("Attention!")
+        for x in (smaller, model.without([]), model)
     )
-    assert torch.equal(
-        model.without([]).sentence_embedding("Attention!"),
-        model.sentence_embedding("Attention!"),
-    )
+    assert torch.equal(same, every) and not torch.equal(few, every)

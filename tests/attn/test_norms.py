@@ -1,23 +1,16 @@
 """Norms and feed-forwards are torch's and transformers'."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
 import torch
 from torch import nn
 
-from attn.nn import (
-    BatchNorm,
-    FeedForward,
-    LayerNorm,
-    RMSNorm,
-    SwiGLU,
-    gated_hidden_dim,
-)
+import attn
+from attn.nn import BatchNorm, FeedForward, LayerNorm, RMSNorm, SwiGLU
 from tests.attn.cases import assert_exact, randn
 from tests.attn.models import count, randomised
+from tests.attn.refusals import value_error
 
 C = 6
 
@@ -49,12 +42,9 @@ NORMS = [
     (BatchNorm(C), nn.BatchNorm1d(C)),
     (BatchNorm(C, eps=0.1, momentum=0.7), nn.BatchNorm1d(C, 0.1, 0.7)),
 ]
-NORM = pytest.mark.parametrize(
-    "ours,theirs", NORMS, ids=[f"{a}" for a, _ in NORMS]
-)
 
 
-@NORM
+@pytest.mark.parametrize("ours,theirs", NORMS, ids=[str(a) for a, _ in NORMS])
 @pytest.mark.parametrize(
     "dtype,offset",
     (
@@ -73,9 +63,8 @@ def test_a_norm_and_its_gradients_equal_pytorchs(ours, theirs, dtype, offset):
     for form in ("forward", "definition"):
         ours.forward = getattr(ours, form, ours.forward)
         results = run(ours.to(dtype), x)
-        for mine, other, exact in zip(results, rival, oracle, strict=True):
-            assert mine.dtype == dtype
-            assert_exact(mine, exact, other)
+        assert {x.dtype for x in results} == {dtype}
+        assert_exact(results, oracle, rival)
 
 
 @pytest.mark.parametrize("norm", [x for x, _ in NORMS[:5]], ids=str)
@@ -85,8 +74,7 @@ def test_a_norm_has_second_and_forward_derivatives(norm):
     assert torch.autograd.gradgradcheck(norm, x)
     derivative = torch.func.jvp(norm, (x,), (torch.ones_like(x),))
     defined = torch.func.jvp(norm.definition, (x,), (torch.ones_like(x),))
-    for mine, want in zip(derivative, defined, strict=True):
-        assert_exact(mine, want)
+    assert_exact(derivative, defined)
 
 
 @pytest.mark.parametrize("ours,theirs", NORMS[:5], ids=str)
@@ -131,15 +119,11 @@ def test_batch_norm_keeps_the_running_statistics_of_pytorch(shape):
 
 def test_batch_norm_refuses_a_single_value_and_wrong_shapes():
     norm = BatchNorm(C)
-    with pytest.raises(ValueError, match="two values a feature .*; got 1"):
+    with value_error("two values a feature .*; got 1"):
         norm(torch.zeros(1, C))
-    with pytest.raises(
-        ValueError, match=r"\(N, C, L\) with C = 6; got \(2, 5, 6\)"
-    ):
+    with value_error(r"\(N, C, L\) with C = 6; got \(2, 5, 6\)"):
         norm(torch.zeros(2, 5, C))
-    with pytest.raises(
-        ValueError, match=r"x must have shape \(N, C\) or .*; got \(6,\)"
-    ):
+    with value_error(r"x must have shape \(N, C\) or .*; got \(6,\)"):
         norm(torch.zeros(C))
 
 
@@ -182,16 +166,14 @@ def test_a_gated_feed_forward_has_as_many_weights(embed_dim):
         gated = count(SwiGLU(embed_dim))
     assert plain == 8 * embed_dim**2
     assert 0 <= plain - gated < 3 * embed_dim  # less than one hidden feature
-    assert gated_hidden_dim(embed_dim) == int(8 * embed_dim / 3)
+    assert attn.nn.gated_hidden_dim(embed_dim) == int(8 * embed_dim / 3)
 
 
 def test_multiple_of_gives_llamas_hidden_width():
-    assert gated_hidden_dim(4096, multiple_of=256) == 11008
-    assert gated_hidden_dim(768, multiple_of=256) == 2048
-    with pytest.raises(
-        ValueError, match="multiple_of must be an int, at least 1; got 0"
-    ):
-        gated_hidden_dim(768, 0)
+    assert attn.nn.gated_hidden_dim(4096, multiple_of=256) == 11008
+    assert attn.nn.gated_hidden_dim(768, multiple_of=256) == 2048
+    with value_error("multiple_of must be an int, at least 1; got 0"):
+        attn.nn.gated_hidden_dim(768, 0)
 
 
 @pytest.mark.parametrize("cls", (FeedForward, SwiGLU))
@@ -201,7 +183,5 @@ def test_feed_forwards_drop_in_training_and_refuse_unknown_activations(cls):
     assert not torch.equal(module(x), module(x))
     module.eval()
     assert torch.equal(module(x), module(x))
-    with pytest.raises(
-        ValueError, match="activation must be one of .*; got 'swish'"
-    ):
+    with value_error("activation must be one of .*; got 'swish'"):
         cls(C, activation="swish")

@@ -6,8 +6,6 @@ other. A norm's operator goes over all axes from one on, the modules over the
 last: with these axes flattened both are the same.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from unittest import mock
@@ -20,7 +18,6 @@ import torch.nn.functional as F
 from onnx.reference.ops import op_attention
 
 import attn
-from attn.nn import LayerNorm, RMSNorm
 from tests.attn.cases import assert_exact
 from tests.attn.implementations import every_implementation
 
@@ -31,8 +28,8 @@ NUMBERS = {
     "RMSNormalization": 19,
 }
 NORMS = {
-    "LayerNormalization": (LayerNorm, F.layer_norm),
-    "RMSNormalization": (RMSNorm, F.rms_norm),
+    "LayerNormalization": (attn.LayerNorm, F.layer_norm),
+    "RMSNormalization": (attn.RMSNorm, F.rms_norm),
 }
 
 
@@ -43,8 +40,7 @@ def cases_of(operator):
     A module makes its cases when it is imported, with a seed of its own.
     ONNX imports the modules of all operators, which takes seconds.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         from onnx.backend.test.case import node
 
         importlib.import_module(f"{node.__name__}.{operator.lower()}")
@@ -84,10 +80,6 @@ def test_all_cases_of_onnx_are_collected():
 # --- attention ---------------------------------------------------------------
 
 
-def bound(size: int) -> int | None:
-    return None if size < 0 else size
-
-
 def attend(inputs, attributes, attention=attn.scaled_dot_product_attention):
     """The ``Attention`` operator by ``attn``'s functions."""
     q, k, v = inputs["Q"], inputs["K"], inputs["V"]
@@ -125,7 +117,7 @@ def attend(inputs, attributes, attention=attn.scaled_dot_product_attention):
     masked = capped | {
         "attn_mask": mask,
         "is_causal": bool(attributes.get("is_causal", 0)),
-        "window": tuple(map(bound, sizes)),
+        "window": tuple(None if size < 0 else size for size in sizes),
         "q_offset": q_offset,
     }
     out = attention(q, k, v, **masked)
@@ -146,12 +138,10 @@ def by_onnx_in_float64(arrays, attributes):
         name: x if x.dtype in (np.bool_, np.int64) else x.astype(np.float64)
         for name, x in arrays.items()
     }
-    settings = {
-        k: v for k, v in attributes.items() if k != "softmax_precision"
-    }
+    given = {k: v for k, v in attributes.items() if k != "softmax_precision"}
     with np.errstate(all="ignore"):
         results = op_attention._compute_attention(
-            **exact, **settings, _validate_attention25=False
+            **exact, **given, _validate_attention25=False
         )
     names = ("Y", "present_key", "present_value", "qk_matmul_output")
     return dict(zip(names, map(torch.from_numpy, results), strict=True))
@@ -208,9 +198,7 @@ def test_norms_equal_the_cases_of_onnx(operator, case):
 
 def rotate(inputs, attributes):
     """ONNX's operator by ``attn``'s functions: it renames and reshapes."""
-    x, cos, sin = (
-        inputs[name] for name in ("input", "cos_cache", "sin_cache")
-    )
+    x, cos, sin = (inputs[k] for k in ("input", "cos_cache", "sin_cache"))
     if "position_ids" in inputs:
         cos, sin = (table[inputs["position_ids"]] for table in (cos, sin))
     interleaved = bool(attributes.get("interleaved", 0))

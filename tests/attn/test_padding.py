@@ -1,7 +1,5 @@
 """Padding is one mask, whichever of the three usual forms it is given in."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn.attention.flex_attention import create_mask

@@ -1,7 +1,5 @@
 """Figures: one style for both themes, hatched masks, words for the blind."""
 
-from __future__ import annotations
-
 import base64
 import io
 import itertools
@@ -106,10 +104,8 @@ def test_masked_cells_are_hatched_and_have_no_number():
     assert hatched(ax) == 10
     numbers = [t.get_text() for t in ax.texts if t.get_text()]
     assert len(numbers) == 15 and numbers[0] == "0.68"
-    drawn = ax.images[0].get_array()
-    assert np.array_equal(
-        np.ma.getmaskarray(drawn), np.triu(np.ones((5, 5)), 1)
-    )
+    masked = np.ma.getmaskarray(ax.images[0].get_array())
+    assert np.array_equal(masked, np.triu(np.ones((5, 5)), 1))
 
 
 def test_scores_of_minus_infinity_are_drawn_as_masked():

@@ -1,7 +1,5 @@
 """The attention of whole models is shown as their own eager code has it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -66,13 +64,11 @@ def test_each_field_of_t5_has_its_own_tokens(is_attached):
         out = model(IDS, decoder_input_ids=written, output_attentions=True)
     if is_attached:
         attn.hf.attach(model)
-    read, wrote = (
-        tuple(f"w{i}" for i in x[0].tolist()) for x in (IDS, written)
-    )
+    read, new = (tuple(f"w{i}" for i in x[0].tolist()) for x in (IDS, written))
     for field, queries, keys in [
         ("encoder_attentions", read, read),
-        ("decoder_attentions", wrote, wrote),
-        ("cross_attentions", wrote, read),
+        ("decoder_attentions", new, new),
+        ("cross_attentions", new, read),
     ]:
         shown = plot.model_attention(
             model, IDS, Words(), field=field, decoder_input_ids=written
@@ -166,9 +162,7 @@ def test_too_much_to_show_says_what_to_choose():
 
 def numbers(page):
     """Return the numbers that a page draws."""
-    (found,) = re.findall(
-        r"Play\.data\.attention_heads = (.*);</script>", page
-    )
+    [found] = re.findall(r"Play\.data\.attention_heads = (.*);</script>", page)
     return json.loads(found)
 
 
@@ -209,7 +203,6 @@ def test_a_blank_token_is_visible():
         def decode(self, ids, skip_special_tokens):
             return " \n"
 
-    shown = plot.model_attention(
-        small_llama(vocab_size=50).eval(), IDS, Blank()
-    )
+    model = small_llama(vocab_size=50).eval()
+    shown = plot.model_attention(model, IDS, Blank())
     assert set(shown.queries) == {"␣⏎"}

@@ -1,7 +1,5 @@
 """Sinusoids, learned vectors and ALiBi, by other people's code and by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -10,6 +8,7 @@ from transformers.models.bloom.modeling_bloom import _get_alibi_slopes
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
 import attn
+from tests.attn.refusals import value_error
 
 HEADS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31, 32, 40, 64, 71, 112)
 
@@ -31,6 +30,7 @@ def test_sinusoids_equal_the_formula_of_the_paper(dim):
         dtype=torch.float64,
     )
     assert torch.equal(table, by_hand.float())
+    assert attn.sinusoidal(0, dim).shape == (0, dim)
 
 
 def test_sinusoidal_positions_accept_any_position():
@@ -40,22 +40,6 @@ def test_sinusoidal_positions_accept_any_position():
     assert torch.equal(out, table[positions])
 
 
-@pytest.mark.parametrize("seq_len,dim", ((0, 4), (1, 1)))
-def test_sinusoids_may_have_no_rows_or_one_column(seq_len, dim):
-    assert attn.sinusoidal(seq_len, dim).shape == (seq_len, dim)
-
-
-def test_sinusoids_of_invalid_size_are_refused():
-    with pytest.raises(
-        ValueError, match="seq_len must be an int, at least 0; got -1"
-    ):
-        attn.sinusoidal(-1, 4)
-    with pytest.raises(
-        ValueError, match="dim must be an int, at least 1; got 0"
-    ):
-        attn.sinusoidal(3, 0)
-
-
 def test_learned_positions_are_rows_and_get_gradients():
     learned = attn.LearnedPositions(5, 3)
     ids = torch.tensor([[4, 0, 0]])
@@ -63,14 +47,6 @@ def test_learned_positions_are_rows_and_get_gradients():
     assert torch.equal(out, learned.weight[ids])
     out.sum().backward()
     assert learned.weight.grad[:, 0].tolist() == [2, 0, 0, 0, 1]
-
-
-@pytest.mark.parametrize("ids", ([0, 5], [-1, 2]))
-def test_learned_positions_refuse_positions_out_of_range(ids):
-    with pytest.raises(
-        ValueError, match="must be 0 to 4, one for each .*; got"
-    ):
-        attn.LearnedPositions(5, 3)(torch.tensor(ids))
 
 
 def test_position_ids_count_only_real_tokens():
@@ -109,10 +85,15 @@ def test_the_alibi_bias_follows_the_given_positions():
     assert torch.equal(rows[0, :, 2:, 2:], whole[:, :4, :4])
 
 
-def test_alibi_without_heads_or_with_wrong_positions_is_refused():
-    with pytest.raises(
-        ValueError, match="num_heads must be an int, at least 1; got 0"
-    ):
+def test_sizes_and_positions_that_are_out_of_range_are_refused():
+    with value_error("seq_len must be an int, at least 0; got -1"):
+        attn.sinusoidal(-1, 4)
+    with value_error("dim must be an int, at least 1; got 0"):
+        attn.sinusoidal(3, 0)
+    for ids in ([0, 5], [-1, 2]):
+        with value_error("must be 0 to 4, one for each .*; got"):
+            attn.LearnedPositions(5, 3)(torch.tensor(ids))
+    with value_error("num_heads must be an int, at least 1; got 0"):
         attn.alibi_slopes(0)
-    with pytest.raises(ValueError, match="query_positions must have shape"):
+    with value_error("query_positions must have shape"):
         attn.alibi_bias(2, torch.zeros(1, 2, 3))

@@ -1,12 +1,10 @@
 """A cache in 8 bits: how far off, how small, and the rest is unchanged."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
 import attn
-from tests.attn.test_cache import DV, HKV, B, D, N, every_chunking, tensors
+from tests.attn.test_cache import DV, HKV, B, D, K, N, Q, V, every_chunking
 
 GROUP = 4
 FULL = N // GROUP * GROUP  # tokens in groups
@@ -14,12 +12,11 @@ FULL = N // GROUP * GROUP  # tokens in groups
 
 def read(chunks=(N,), group=GROUP, key=None):
     """A cache of the text, and what it returns afterwards."""
-    _, k, v = tensors()
-    k = k if key is None else key
+    k = K if key is None else key
     cache = attn.QuantizedCache(group)
-    for new in zip(k.split(chunks, 2), v.split(chunks, 2), strict=True):
+    for new in zip(k.split(chunks, 2), V.split(chunks, 2), strict=True):
         cache.update(*new)
-    return cache, cache.update(k[:, :, :0], v[:, :, :0])
+    return cache, cache.update(K[:, :, :0], V[:, :, :0])
 
 
 def groups(x):
@@ -32,9 +29,8 @@ def half_a_step(x, axis):
 
 
 def test_errors_are_at_most_half_a_step_of_a_keys_channel_or_a_values_token():
-    _, k, v = tensors()
     _, (key, value, _) = read()
-    for x, exact, axis in ((key, k, -2), (value, v, -1)):
+    for x, exact, axis in ((key, K, -2), (value, V, -1)):
         error = groups(x - exact).abs()
         assert (error <= half_a_step(exact, axis)).all()
         assert (error > 0).any()
@@ -42,11 +38,10 @@ def test_errors_are_at_most_half_a_step_of_a_keys_channel_or_a_values_token():
 
 
 def test_an_outlier_channel_does_not_affect_other_channels():
-    _, k, _ = tensors()
-    large = k.clone()
-    large[..., 2] = 1000 + 100 * k[..., 2]
+    large = K.clone()
+    large[..., 2] = 1000 + 100 * K[..., 2]
     others = [i for i in range(D) if i != 2]
-    plain, outlier = (read(key=x)[1].key for x in (k, large))
+    plain, outlier = (read(key=x)[1].key for x in (K, large))
     assert torch.equal(outlier[..., others], plain[..., others])
     assert (outlier[..., 2] / large[..., 2] - 1).abs().max() < 1e-3
 
@@ -63,17 +58,15 @@ def test_quantization_does_not_depend_on_the_chunks(chunks):
 
 
 def test_prefill_returns_the_unquantized_keys_and_values():
-    _, k, v = tensors()
-    view = attn.QuantizedCache(GROUP).update(k, v)
-    assert torch.equal(view.key, k) and torch.equal(view.value, v)
+    view = attn.QuantizedCache(GROUP).update(K, V)
+    assert torch.equal(view.key, K) and torch.equal(view.value, V)
 
 
 def test_attention_over_quantized_keys_is_within_one_percent():
-    q, k, v = tensors()
     _, (key, value, _) = read()
     out, want = (
-        attn.attention(q, *kept, is_causal=True, enable_gqa=True)
-        for kept in ((key, value), (k, v))
+        attn.attention(Q, *kept, is_causal=True, enable_gqa=True)
+        for kept in ((key, value), (K, V))
     )
     assert 0 < (out - want).norm() / want.norm() < 0.01
 
@@ -93,7 +86,7 @@ def test_a_quantized_cache_forks_crops_and_reorders():
     fork = cache.fork()
     fork.reorder(torch.tensor([1, 1, 0]))
     fork.crop(6)
-    _, k, v = (x[[1, 1, 0]] for x in tensors())
+    k, v = K[[1, 1, 0]], V[[1, 1, 0]]
     view = fork.update(k[:, :, 6:8], v[:, :, 6:8])
     assert (view.q_offset, fork.seq_len) == (6, 8)
     assert torch.equal(view.key[:, :, :6], before.key[[1, 1, 0], :, :6])
@@ -107,7 +100,7 @@ def test_a_quantized_cache_forks_crops_and_reorders():
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
 def test_a_quantized_cache_returns_the_dtype_of_its_inputs(dtype):
-    _, k, v = (x.to(dtype) for x in tensors())
+    k, v = K.to(dtype), V.to(dtype)
     cache = attn.QuantizedCache(GROUP)
     cache.update(k, v)
     key, value, _ = cache.update(k, v)

@@ -1,7 +1,5 @@
 """Prompts of different lengths, padded on the right: each row as if alone."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest
@@ -10,6 +8,7 @@ import torch
 import attn
 from tests.attn.graphs import check_two_graphs
 from tests.attn.models import small_llama
+from tests.attn.refusals import value_error
 from tests.marks import exhaustive_but
 
 V, E, H, HKV, D, LAYERS = 29, 24, 4, 2, 6, 2
@@ -228,19 +227,15 @@ def test_wrong_lengths_of_generate_are_refused(message):
 
 def test_lengths_are_refused_where_they_have_no_use():
     model = model_of("RoPE")
-    with pytest.raises(
-        ValueError, match="lengths must be None with attention"
-    ):
+    with value_error("lengths must be None with attention"):
         model(IDS, lengths=LONG, attention_mask=torch.ones_like(IDS))
     layer, x = attn.MultiHeadAttention(8, 2), torch.randn(2, 3, 8)
-    with pytest.raises(
-        ValueError, match="lengths must be None without a cach"
-    ):
+    with value_error("lengths must be None without a cach"):
         layer(x, lengths=LONG)
-    with pytest.raises(ValueError, match="model must be an attn.Transformer"):
+    with value_error("model must be an attn.Transformer"):
         attn.generate(lambda ids: ids, IDS, 2, lengths=LONG, cache=None)
     windowed, stored = model_of("window"), caches("sliding", 2)
     windowed(IDS, lengths=LONG, caches=stored)
     mask = torch.ones(2, 4)
-    with pytest.raises(ValueError, match="key_padding_mask must be None with"):
+    with value_error("key_padding_mask must be None with"):
         windowed(IDS[:, :1], caches=stored, attention_mask=mask.long())

@@ -1,7 +1,5 @@
 """Recurrence, convolution and attention: one interface, other distances."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -82,9 +80,7 @@ STACKS = {
 
 @pytest.mark.parametrize("length", (9, 10, 14))
 @pytest.mark.parametrize("kind", STACKS)
-def test_the_path_length_is_the_number_of_layers_that_connect_the_ends(
-    kind, length
-):
+def test_the_path_length_is_how_many_layers_connect_the_ends(kind, length):
     layers = cost.mixer_cost(kind, length, E, kernel_size=3).path_length
     torch.manual_seed(0)
     deep = nn.Sequential(*STACKS[kind](layers)).double()
@@ -145,9 +141,7 @@ def test_flops_of_a_mixer_equal_those_that_torch_counts(kind):
 def test_mixer_costs_equal_table_1_of_vaswani_et_al():
     """Vaswani et al. 2017, table 1, with the constants it leaves out."""
     n, d, k = 1024, 512, 3
-    table = {
-        kind: cost.mixer_cost(kind, n, d, kernel_size=k) for kind in MIXERS
-    }
+    table = {x: cost.mixer_cost(x, n, d, kernel_size=k) for x in MIXERS}
     assert {kind: x.path_length for kind, x in table.items()} == {
         "rnn": n,
         "lstm": n,

@@ -1,7 +1,5 @@
 """Implementations under names: masks, overrides, selection, switches."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -9,7 +7,7 @@ from torch import Tensor
 import attn
 from attn import api
 from attn.backends import Registry
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_as_exact
 from tests.attn.cases import randn32 as randn
 
 Q, K, V = (
@@ -59,10 +57,7 @@ def test_all_masks_of_a_call_are_one_tensor_of_booleans(own, said):
     own.register("mine", mask="bool")(by_hand)
     said = {"enable_gqa": True, **said}
     got = attn.attention(Q, K, V, impl="mine", registry=own, **said)
-    honest = attn.scaled_dot_product_attention(Q, K, V, **said)
-    wide = [x.double() for x in (Q, K, V)]
-    exact = attn.scaled_dot_product_attention(*wide, **said)
-    assert_exact(got, exact, honest)
+    assert_as_exact(got, Q, K, V, **said)
 
 
 def test_what_booleans_cannot_express_is_a_reason(own):
@@ -142,19 +137,14 @@ def test_extra_keywords_reach_who_declares_them_and_nobody_else(own):
     def cold(query, key, value, mask, *, scale, enable_gqa=False):
         return query
 
-    want = attn.scaled_dot_product_attention(
-        Q, K, V, scale=8**-0.5 / 2, **SAID
-    )
+    said = {"temperature": 2.0, "registry": own, **SAID}
+    want = attn.scaled_dot_product_attention(Q, K, V, scale=32**-0.5, **SAID)
     for impl in ("warm", "auto"):
-        got = attn.attention(
-            Q, K, V, impl=impl, temperature=2.0, registry=own, **SAID
-        )
+        got = attn.attention(Q, K, V, impl=impl, **said)
         assert torch.allclose(got, want, atol=1e-6)
     for impl in ("cold", "sdpa"):
         with pytest.raises(TypeError, match="unexpected keyword"):
-            attn.attention(
-                Q, K, V, impl=impl, temperature=2.0, registry=own, **SAID
-            )
+            attn.attention(Q, K, V, impl=impl, **said)
 
 
 def test_a_model_is_switched_while_it_runs(own):

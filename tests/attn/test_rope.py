@@ -1,14 +1,26 @@
-"""RoPE by itself: relative, any shape, rounded once, and two layouts."""
+"""RoPE is that of transformers, of any shape, rounded once; its two layouts.
 
-from __future__ import annotations
+test_onnx has ONNX's cases.
+"""
 
 import pytest
 import torch
+from transformers.models.cohere import modeling_cohere as cohere
+from transformers.models.gpt_neox import modeling_gpt_neox as neox
+from transformers.models.llama import LlamaConfig
+from transformers.models.llama import modeling_llama as llama
 
 import attn
-from tests.attn.rope_inputs import randn, tables
+from tests.attn.cases import assert_equal, assert_exact
+from tests.attn.cases import randn32 as randn
+from tests.attn.refusals import type_error, value_error
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def tables(positions, dim, interleaved=False, base=10000.0):
+    frequencies = attn.rope_frequencies(dim, base)
+    return attn.rope_tables(positions, frequencies, interleaved=interleaved)
 
 
 def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():
@@ -16,9 +28,7 @@ def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():
     cos, sin = tables(positions, 16)
     assert cos.dtype == sin.dtype == torch.float32
     assert not torch.equal(sin[0], sin[1])
-    with pytest.raises(
-        TypeError, match="got torch.bfloat16, which cannot count"
-    ):
+    with type_error("got torch.bfloat16, which cannot count"):
         tables(positions.bfloat16(), 16)
     frequencies = attn.rope_frequencies(16).inv_freq.bfloat16()
     assert attn.rope_tables(positions, frequencies)[0].dtype == torch.float32
@@ -83,9 +93,7 @@ def test_rope_tables_of_a_wrong_shape_are_refused(x, table, says):
 def test_rope_tables_of_the_other_layout_are_refused(interleaved):
     x = randn(2, 3, 5, 8)
     cos, sin = tables(torch.arange(5), 8, not interleaved)
-    with pytest.raises(
-        ValueError, match=f"got .* of interleaved={not interleaved}"
-    ):
+    with value_error(f"got .* of interleaved={not interleaved}"):
         attn.apply_rope(x, cos, sin, interleaved)
     # At position 0, for one pair, or without positions, both are the same.
     for table in (
@@ -100,7 +108,7 @@ def test_rope_tables_of_the_other_layout_are_refused(interleaved):
 
 
 def test_cos_and_sin_of_different_widths_are_refused():
-    with pytest.raises(ValueError, match="sin must have .* cos, 8; got 6"):
+    with value_error("sin must have .* cos, 8; got 6"):
         attn.apply_rope(randn(5, 8), randn(5, 8), randn(5, 6))
 
 
@@ -159,11 +167,68 @@ def test_weights_convert_as_transformers_converts_metas():
 
 
 def test_invalid_layout_conversions_are_refused():
-    with pytest.raises(
-        ValueError, match="axis 0 of x must .*; got 10 elements"
-    ):
+    with value_error("axis 0 of x must .*; got 10 elements"):
         attn.convert_pairing(randn(10, 3), "half", dim=0, head_dim=4)
-    with pytest.raises(ValueError, match="rotary_dim must be even .*; got 3"):
+    with value_error("rotary_dim must be even .*; got 3"):
         attn.convert_pairing(randn(10), "half", rotary_dim=3)
-    with pytest.raises(ValueError, match="to must be 'half' .*; got 'neox'"):
+    with value_error("to must be 'half' .*; got 'neox'"):
         attn.convert_pairing(randn(8), "neox")
+
+
+# --- as transformers rotates -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "positions",
+    (
+        torch.arange(9)[None],
+        torch.arange(9)[None] + 4090,
+        torch.tensor([[0, 1, 2, 0, 1, 0, 7, 7, 100_000]]),
+        torch.tensor([range(9), range(3, 12)]),
+    ),
+    ids=("plain", "offset", "arbitrary", "batched"),
+)
+@pytest.mark.parametrize("base", (10000.0, 500000.0))
+def test_rope_tables_equal_those_of_transformers(positions, base):
+    config = LlamaConfig(
+        head_dim=16,
+        rope_parameters={"rope_type": "default", "rope_theta": base},
+    )
+    theirs = llama.LlamaRotaryEmbedding(config)(torch.ones(1), positions)
+    assert_equal(tables(positions, 16, base=base), theirs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batched", (False, True))
+def test_rotating_halves_equals_llamas(dtype, batched):
+    q, k = randn(2, 4, 9, 16, dtype=dtype), randn(2, 2, 9, 16, dtype=dtype)
+    positions = torch.arange(9).expand(2, -1) + torch.tensor([[0], [77]])
+    positions = positions if batched else positions[:1]
+    cos, sin = tables(positions if batched else positions[0], 16)
+    # transformers gets its tables in the dtype of the model.
+    full = [x.to(dtype).expand(2, -1, -1) for x in (cos, sin)]
+    theirs = llama.apply_rotary_pos_emb(q, k, *full)
+    for x, rival in zip((q, k), theirs, strict=True):
+        ours = attn.apply_rope(x, cos, sin)
+        assert ours.dtype == dtype
+        exact = attn.apply_rope(x.double(), cos, sin)
+        assert_exact(ours, exact, rival)
+        torch.testing.assert_close(ours, rival, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("dim", (2, 6, 16))
+def test_rotating_neighbours_equals_coheres(dim):
+    x = randn(2, 4, 9, dim)
+    cos, sin = tables(torch.arange(9) * 7 + 5, dim, interleaved=True)
+    theirs, _ = cohere.apply_rotary_pos_emb(x, x, cos[None], sin[None])
+    assert torch.equal(attn.apply_rope(x, cos, sin, interleaved=True), theirs)
+
+
+@pytest.mark.parametrize("rotary", (2, 6, 8, 16))
+def test_partial_rotation_equals_gpt_neoxs(rotary):
+    x = randn(2, 4, 9, 16)
+    cos, sin = tables(torch.arange(9) * 7 + 5, rotary)
+    theirs, _ = neox.apply_rotary_pos_emb(x, x, cos[None], sin[None])
+    ours = attn.apply_rope(x, cos, sin)
+    assert torch.equal(ours, theirs)
+    assert torch.equal(ours[..., rotary:], x[..., rotary:])

@@ -1,14 +1,10 @@
 """Every type of RoPE has transformers' own frequencies, to the last bit."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import GPTNeoXConfig, LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.models.gpt_neox.modeling_gpt_neox import (
-    GPTNeoXRotaryEmbedding,
-)
+from transformers.models.gpt_neox import modeling_gpt_neox as neox
 
 import attn
 from tests.attn.cases import assert_equal
@@ -96,19 +92,17 @@ def test_every_rope_type_of_transformers_is_tested():
     assert {kind for kind, *_ in TYPES} == set(ROPE_INIT_FUNCTIONS)
 
 
-@pytest.mark.parametrize("kind,parameters,seq_len,head_dim,base", CASES)
-def test_frequencies_equal_those_of_transformers(
-    kind, parameters, seq_len, head_dim, base
-):
+@pytest.mark.parametrize("kind,given,seq_len,head_dim,base", CASES)
+def test_frequencies_equal_transformers(kind, given, seq_len, head_dim, base):
     ours = attn.rope_frequencies(
         head_dim,
         base,
         kind,
         seq_len=seq_len,
         max_position_embeddings=MAX_LEN,
-        **parameters,
+        **given,
     )
-    theirs = by_transformers(kind, head_dim, base, parameters, seq_len)
+    theirs = by_transformers(kind, head_dim, base, given, seq_len)
     assert torch.equal(ours.inv_freq, theirs[0])
     assert ours.attention_factor == theirs[1]
     assert ours.inv_freq.dtype == torch.float32
@@ -125,7 +119,7 @@ def test_default_frequencies_equal_gpt_neoxs(part):
             "partial_rotary_factor": part,
         },
     )
-    theirs = GPTNeoXRotaryEmbedding(config)
+    theirs = neox.GPTNeoXRotaryEmbedding(config)
     ours = attn.rope_frequencies(64, 12345.0, partial_rotary_factor=part)
     assert torch.equal(ours.inv_freq, theirs.inv_freq)
     assert ours.attention_factor == theirs.attention_scaling
@@ -184,9 +178,7 @@ def test_errors_of_rope_frequencies_name_the_argument(arguments, says):
         ),
     ],
 )
-def test_the_module_scales_by_the_length_of_each_input(
-    kind, parameters, seq_len
-):
+def test_the_module_scales_by_each_inputs_length(kind, parameters, seq_len):
     rope = attn.Rope(8, type=kind, **parameters)
     for length in (4, seq_len, 4):  # long inputs leave no trace
         positions = torch.arange(length)

@@ -1,7 +1,5 @@
 """The distribution that a token is drawn from is that of transformers."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -24,22 +22,16 @@ def logits(batch=64, std=3.0):
 
 def theirs(x, temperature, top_k, top_p, min_p):
     """Apply transformers' warpers, in the order of its generate."""
-    from transformers import (
-        LogitsProcessorList,
-        MinPLogitsWarper,
-        TemperatureLogitsWarper,
-        TopKLogitsWarper,
-        TopPLogitsWarper,
-    )
+    import transformers as T
 
-    warpers = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
-    if top_k is not None:
-        warpers.append(TopKLogitsWarper(top_k))
-    if top_p is not None:
-        warpers.append(TopPLogitsWarper(top_p))
-    if min_p is not None:
-        warpers.append(MinPLogitsWarper(min_p))
-    return warpers(None, x)
+    for warper, value in (
+        (T.TemperatureLogitsWarper, temperature),
+        (T.TopKLogitsWarper, top_k),
+        (T.TopPLogitsWarper, top_p),
+        (T.MinPLogitsWarper, min_p),
+    ):
+        x = x if value is None else warper(value)(None, x)
+    return x
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
@@ -91,20 +83,11 @@ def test_the_repetition_penalty_equals_that_of_transformers(penalty):
     assert torch.equal(x, before)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"temperature": 0.0},
-        {"top_k": 0},
-        {"top_p": 1.5},
-        {"min_p": 0.0},
-    ],
-    ids=str,
-)
-def test_sampling_errors_name_the_argument(options):
-    (name,) = options
-    with pytest.raises(ValueError, match=f"^{name} must be "):
-        filter_logits(logits(), **options)
+def test_sampling_errors_name_the_argument():
+    wrong = {"temperature": 0.0, "top_k": 0, "top_p": 1.5, "min_p": 0.0}
+    for name, x in wrong.items():
+        with pytest.raises(ValueError, match=f"^{name} must be "):
+            filter_logits(logits(), **{name: x})
     with pytest.raises(ValueError, match="repetition_penalty must be "):
         penalize_repetition(logits(), torch.zeros(64, 1).long(), -1.0)
 

@@ -46,10 +46,7 @@ MASKS = {
 }
 GRID = {
     f"{name}, {mask}, dropout {p}, causal {is_causal}": a_call(
-        **sizes,
-        attn_mask=MASKS[mask],
-        dropout_p=p,
-        is_causal=is_causal,
+        **sizes, attn_mask=MASKS[mask], dropout_p=p, is_causal=is_causal
     )
     for name, sizes in {
         "plain": {},
@@ -101,17 +98,7 @@ def test_the_selected_backend_is_the_one_that_torch_chooses():
     seen = set()
     for name, (qkv, arguments) in GRID.items():
         taken = explain_torch(*qkv, **arguments).selected
-        positional = [
-            arguments.get("attn_mask"),
-            arguments.get("dropout_p", 0.0),
-        ]
-        index = torch._fused_sdp_choice(
-            *qkv,
-            *positional,
-            arguments.get("is_causal", False),
-            scale=arguments.get("scale"),
-            enable_gqa=arguments["enable_gqa"],
-        )
+        index = torch._fused_sdp_choice(*qkv, **arguments)
         seen.add(taken)
         if taken is None:  # torch chooses one, which then raises
             with pytest.raises(RuntimeError):
@@ -177,9 +164,7 @@ def test_all_reasons_are_listed_not_only_the_first():
         ("return_lse", {"return_lse": True}),
     ),
 )
-def test_options_that_torch_lacks_are_a_reason_against_every_backend(
-    name, argument
-):
+def test_options_that_torch_lacks_rule_out_every_backend(name, argument):
     qkv, arguments = a_call(**argument)
     explanation = explain_torch(*qkv, **arguments)
     assert explanation.selected is None
@@ -190,12 +175,10 @@ def test_options_that_torch_lacks_are_a_reason_against_every_backend(
 def test_a_disabled_backend_is_reported_as_switched_off():
     qkv, arguments = a_call()
     with sdpa_kernel(SDPBackend.MATH):
-        explanation = explain_torch(*qkv, **arguments)
-    assert explanation.selected == "MATH"
-    assert explanation["FLASH_ATTENTION"] == [
-        "it is switched off (sdpa_kernel)"
-    ]
-    assert explanation["MATH"] == []
+        found = explain_torch(*qkv, **arguments)
+    assert found.selected == "MATH"
+    assert found["FLASH_ATTENTION"] == ["it is switched off (sdpa_kernel)"]
+    assert found["MATH"] == []
 
 
 def test_an_empty_call_needs_no_backend():
@@ -225,14 +208,12 @@ def jagged(contiguous=True):
 @pytest.mark.filterwarnings("ignore")
 def test_nested_tensors_run_where_explain_says_so(contiguous, arguments):
     x = jagged(contiguous)
-    explanation = explain_torch(x, x, x, **arguments)
+    found = explain_torch(x, x, x, **arguments)
     for backend in BACKENDS:
-        assert runs(backend, (x, x, x), arguments) == (
-            not explanation[backend]
-        )
-    assert explanation.selected == (None if explanation["MATH"] else "MATH")
+        assert runs(backend, (x, x, x), arguments) == (not found[backend])
+    assert found.selected == (None if found["MATH"] else "MATH")
     if not contiguous:
-        assert "contiguous()" in " ".join(explanation["MATH"])
+        assert "contiguous()" in " ".join(found["MATH"])
 
 
 def test_nested_tensors_refuse_masks_and_dense_tensors():
@@ -269,7 +250,6 @@ def test_an_explanation_prints_as_a_table():
 def test_explain_torch_computes_nothing_and_does_not_warn():
     state = torch.random.get_rng_state()
     qkv, arguments = a_call(dropout_p=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         explain_torch(*qkv, **arguments)
     assert torch.equal(state, torch.random.get_rng_state())

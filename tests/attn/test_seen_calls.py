@@ -1,7 +1,5 @@
 """A call that was seen is neither validated nor selected again, and equal."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref
@@ -13,7 +11,9 @@ import torch.nn.functional as F
 import attn
 from attn import api
 from attn.backends import cpu_gqa, seen_calls
-from tests.attn.cases import assert_exact, randn
+from attn.functional.inputs import validate
+from tests.attn.cases import assert_as_exact, randn
+from tests.attn.public_calls import With
 
 
 def qkv(L=5, S=9, H=4, Hkv=2, seed=0, dtype=torch.float32):
@@ -30,17 +30,9 @@ def unseen(monkeypatch):
 
 
 @pytest.fixture
-def validated(monkeypatch):
+def validated(record):
     """Collect the calls that are validated."""
-    calls = []
-    validate = api.validate
-
-    def counted(*tensors, **options):
-        calls.append(options)
-        return validate(*tensors, **options)
-
-    monkeypatch.setattr(api, "validate", counted)
-    return calls
+    return record(api, "validate")
 
 
 OPTIONS = {
@@ -59,14 +51,8 @@ def test_a_second_call_is_not_validated_and_as_exact(name, dtype, validated):
     for seed in (0, 10, 20):
         tensors = qkv(seed=seed, dtype=dtype)
         ours = attn.attention(*tensors, **said)
-        exact = attn.scaled_dot_product_attention(
-            *(x.double() for x in tensors), **said
-        )
-        rival = attn.grouped_attention(*tensors, **said)
-        if name != "lse":
-            ours, exact, rival = [ours], [exact], [rival]
-        for mine, want, other in zip(ours, exact, rival, strict=True):
-            assert_exact(mine, want, other)
+        rival = attn.grouped_attention
+        assert_as_exact(ours, *tensors, rival=rival, **said)
     assert len(validated) == 1
 
 
@@ -84,6 +70,7 @@ def test_a_mask_is_the_one_of_the_call(validated):
     ("first", "second"),
     (
         ({"is_causal": True}, {"is_causal": 1}),
+        ({"return_lse": True}, {"return_lse": 1}),
         ({"q_offset": 1}, {"q_offset": True}),
         ({"q_offset": 1}, {"q_offset": 1.0}),
         ({"dropout_p": 0.0}, {"dropout_p": False}),
@@ -97,7 +84,7 @@ def test_a_mask_is_the_one_of_the_call(validated):
 def test_equal_numbers_of_another_type_are_still_refused(first, second):
     said = {"enable_gqa": True, "q_offset": 4, "is_causal": True}
     attn.attention(*qkv(), **said | first)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"{next(iter(second))} must be "):
         attn.attention(*qkv(), **said | second)
 
 
@@ -143,7 +130,7 @@ def test_what_is_registered_measured_or_named_later_counts(validated):
     try:
         api.registry.remove("sdpa")
         out = attn.attention(*tensors)
-        assert torch.allclose(out, sdpa.function(validate_(*tensors)))
+        assert torch.allclose(out, sdpa.function(validate(*tensors)))
     finally:
         api.registry._own = order
         api.registry._changed()
@@ -152,9 +139,6 @@ def test_what_is_registered_measured_or_named_later_counts(validated):
     own = api.Registry(parent=api.registry)
     attn.attention(*tensors, registry=own)
     assert len(validated) == 4
-
-
-validate_ = api.validate
 
 
 def test_threads_share_seen_calls():
@@ -167,9 +151,8 @@ def test_threads_share_seen_calls():
             L, S = sizes[(i + seed) % len(sizes)]
             q, k, v = qkv(L=L, S=S, seed=seed)
             ours = attn.attention(q, k, v, enable_gqa=True)
-            if not torch.allclose(
-                ours, attn.grouped_attention(q, k, v), atol=1e-5
-            ):
+            want = attn.grouped_attention(q, k, v)
+            if not torch.allclose(ours, want, atol=1e-5):
                 wrong.append((L, S))
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
@@ -189,20 +172,12 @@ def test_a_traced_graph_has_no_memory():
     def call(*tensors):
         return attn.attention(*tensors, enable_gqa=True)
 
+    module = With(None, lambda _, *tensors: call(*tensors))
     traced = torch.jit.trace(call, tuple(tensors), check_trace=False)
-    exported = torch.export.export(_Module(call), tuple(tensors)).module()
+    exported = torch.export.export(module, tuple(tensors)).module()
     assert not seen_calls._outcomes
     for made in (traced, exported):
         assert torch.allclose(made(*tensors), call(*tensors), atol=1e-6)
-
-
-class _Module(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self.call = call
-
-    def forward(self, *tensors):
-        return self.call(*tensors)
 
 
 @pytest.mark.parametrize("argument", ["query", "attn_mask"])

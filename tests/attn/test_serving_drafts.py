@@ -1,7 +1,5 @@
 """Drafts: a tree needs one mask, and what is accepted has the exact law."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections import defaultdict
@@ -158,11 +156,9 @@ def test_branches_share_their_common_beginning():
 
 
 def test_a_draft_of_one_branch_is_that_of_transformers():
-    from transformers.generation.candidate_generator import (
-        PromptLookupCandidateGenerator,
-    )
+    from transformers.generation import candidate_generator
 
-    theirs = PromptLookupCandidateGenerator(
+    theirs = candidate_generator.PromptLookupCandidateGenerator(
         num_output_tokens=4, max_matching_ngram_size=3, max_length=100
     )
     for seed in range(60):
@@ -173,13 +169,10 @@ def test_a_draft_of_one_branch_is_that_of_transformers():
         assert found.parents == list(range(-1, len(found.tokens) - 1))
 
 
-def lookup(text, branches=1):
-    return prompt_lookup(text, 2, 4, branches)
-
-
+LOOKUP = functools.partial(prompt_lookup, ngram=2, k=4)
 DRAFTS = {
-    "chain": lookup,
-    "tree": functools.partial(lookup, branches=3),
+    "chain": LOOKUP,
+    "tree": functools.partial(LOOKUP, branches=3),
     "nothing": lambda text: Draft([], []),
     "wrong": lambda text: Draft([0, 0, 1], [-1, 0, -1]),
     "all": lambda text: Draft(list(range(V)), [-1] * V),
@@ -329,9 +322,8 @@ def test_the_law_of_two_tokens_is_exactly_the_models():
 def test_as_many_are_accepted_as_both_laws_share():
     found = law(lambda _: Q, lambda _: P, 1)
     accepted = sum(x for out, x in found.items() if len(out) == 2)
-    assert (
-        accepted == sum(map(min, fractions(P), fractions(Q))) == Fraction(1, 2)
-    )
+    shared = sum(map(min, fractions(P), fractions(Q)))
+    assert accepted == shared == Fraction(1, 2)
 
 
 def test_acceptance_and_residual_are_the_formulas_of_the_paper():

@@ -1,7 +1,5 @@
 """A served request has the tokens that it has alone, whatever runs beside."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools
@@ -13,7 +11,6 @@ import pytest
 import torch
 
 import attn
-from attn import hf
 from attn.serving import Draft, Engine, ModelDraft, Request, prompt_lookup
 from tests.attn import hf_zoo
 from tests.attn.models import V, model, new, small_llama, varied, vary
@@ -128,9 +125,7 @@ def model_draft():
 @pytest.mark.parametrize(
     "kind", exhaustive_but(["rope, GQA", "rope, hybrid"], list(KINDS))
 )
-def test_faults_cost_those_they_hit_and_no_page_and_no_token(
-    kind, draft, seed
-):
+def test_faults_cost_those_they_hit_and_no_page_or_token(kind, draft, seed):
     """Requests arrive, are cancelled, and meet errors, at random."""
     r, net = random.Random(seed), model_of(kind)
     engine = Engine(
@@ -252,17 +247,11 @@ def test_a_lowered_limit_ends_a_request_where_it_is():
         engine.abort([runs])
 
 
-def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch):
+def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch, record):
     pytest.importorskip("triton")
     from attn import kernels
 
-    varlen, calls = kernels.varlen_attention, []
-
-    def recorded(query, *args, **options):
-        calls.append(len(query))
-        return varlen(query, *args, **options)
-
-    monkeypatch.setattr(kernels, "varlen_attention", recorded)
+    calls = record(kernels, "varlen_attention")
     torch.manual_seed(0)
     net = small_llama(attention="triton", window=(6, 0)).eval()
     texts = prompts(3)
@@ -272,13 +261,14 @@ def test_a_kernel_attends_over_the_row_as_it_is(monkeypatch):
     for i, text in enumerate(texts):
         assert engine.run()[i] == alone(net, text, 3)
     read = [sum(x.num_scheduled_tokens.values()) for x in outputs]
-    assert calls == [n for n in read for _ in net.blocks]
+    rows = [len(query) for (query, *_), _ in calls]
+    assert rows == [n for n in read for _ in net.blocks]
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("family", [x for x in hf_zoo.FAMILIES if x != "bert"])
 def test_every_family_is_served_with_its_own_tokens(family):
-    ours, texts = vary(hf.load(hf_zoo.model(family))), prompts(5)
+    ours, texts = vary(attn.hf.load(hf_zoo.model(family))), prompts(5)
     engine, _ = served(
         ours, texts, num_pages=9, max_num_batched_tokens=6
     )  # chunks, preemption and shared prefixes

@@ -1,7 +1,5 @@
 """Pages: a shared prefix is found by all that is before it, and read once."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -9,12 +7,7 @@ import torch
 
 import attn
 from attn.profiling import LiveMemory
-from attn.serving import (
-    Match,
-    PrefixCache,
-    cascade_attention,
-    paged_attention,
-)
+from attn.serving import Match, PrefixCache, cascade_attention, paged_attention
 from tests.attn.cases import randn
 
 
@@ -146,10 +139,8 @@ def test_no_prefix_or_no_own_keys_is_the_other_alone():
     assert (out - want).abs().max() < 1e-12
     none = [x[:, :, :0] for x in own]
     out = cascade_attention(query, *prefix, *none, enable_gqa=True)
-    key, value = (x.expand(B, -1, -1, -1) for x in prefix)
-    want = attn.scaled_dot_product_attention(
-        query, key, value, enable_gqa=True
-    )
+    k, v = (x.expand(B, -1, -1, -1) for x in prefix)
+    want = attn.scaled_dot_product_attention(query, k, v, enable_gqa=True)
     assert (out - want).abs().max() < 1e-12
 
 

@@ -1,7 +1,5 @@
 """The gain of continuous batching is the raggedness: no clock is read."""
 
-from __future__ import annotations
-
 import math
 import random
 from statistics import mean, median
@@ -94,15 +92,13 @@ def test_a_trace_counts_what_happened():
 
 def test_static_batches_compute_padding():
     requests = [Request(0, [1] * 4, 1), Request(1, [1], 3)]
-    trace = simulate_static(requests, lambda counts: sum(counts), 2)
+    trace = simulate_static(requests, sum, 2)
     # Prompts: 4 and 1 of 8. Then two steps with an idle row each.
     assert [x.end - x.start for x in trace.steps] == [8, 2, 2]
     assert [x.num_padding for x in trace.steps] == [3, 1, 1]
     assert trace.padding == 5 / 12
     assert [x.idle for x in trace.steps] == [(), (0,), (0,)]
-    shrunk = simulate_static(
-        requests, lambda counts: sum(counts), 2, shrink=True
-    )
+    shrunk = simulate_static(requests, sum, 2, shrink=True)
     assert [x.end - x.start for x in shrunk.steps] == [8, 1, 1]
 
 

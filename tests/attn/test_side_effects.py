@@ -1,12 +1,9 @@
 """What a call leaves alone, what dropout does, and what an import costs."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
 import attn
-import attn.api
 from tests.attn.cases import SIZES, assert_equal, qkv
 from tests.attn.graphs import in_one_graph
 from tests.attn.implementations import EXACT
@@ -15,9 +12,7 @@ from tests.processes import run_python
 # torch's own, when its compiler is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
 FUNCTIONS = {**EXACT, "weights": attn.attention_weights}
-IMPLEMENTATIONS = pytest.mark.parametrize(
-    "implementation", FUNCTIONS.values(), ids=FUNCTIONS
-)
+Q, K, V = qkv(SIZES[0])
 CALL = {
     "enable_gqa": True,
     "is_causal": True,
@@ -27,7 +22,7 @@ CALL = {
 }
 
 
-@IMPLEMENTATIONS
+@pytest.mark.parametrize("implementation", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
 def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
     q, k, v = qkv(SIZES[0], dtype)
@@ -45,22 +40,20 @@ def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
 
 
 def test_dropout_of_0_changes_nothing_and_of_1_leaves_nothing():
-    q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
-    plain = call(q, k, v, enable_gqa=True)
-    assert torch.equal(call(q, k, v, dropout_p=0, enable_gqa=True), plain)
-    assert (call(q, k, v, dropout_p=1.0, enable_gqa=True) == 0).all()
+    plain = call(Q, K, V, enable_gqa=True)
+    assert torch.equal(call(Q, K, V, dropout_p=0, enable_gqa=True), plain)
+    assert (call(Q, K, V, dropout_p=1.0, enable_gqa=True) == 0).all()
 
 
 @pytest.mark.parametrize(
     "implementation", [f for n, f in FUNCTIONS.items() if n != "tiled"]
 )
 def test_dropout_repeats_from_the_seed(implementation):
-    q, k, v = qkv(SIZES[0])
 
     def run(seed):
         torch.manual_seed(seed)
-        results = implementation(q, k, v, dropout_p=0.1, enable_gqa=True)
+        results = implementation(Q, K, V, dropout_p=0.1, enable_gqa=True)
         return results if torch.is_tensor(results) else results.weights
 
     assert torch.equal(run(3), run(3))
@@ -87,21 +80,19 @@ def test_dropout_drops_weights_and_keeps_the_mean(p):
 
 
 def test_dropout_does_not_change_the_lse():
-    q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
     options = {"enable_gqa": True, "return_lse": True}
-    _, lse = call(q, k, v, **options)
-    _, same = call(q, k, v, dropout_p=0.5, **options)
+    _, lse = call(Q, K, V, **options)
+    _, same = call(Q, K, V, dropout_p=0.5, **options)
     assert torch.equal(lse, same)
 
 
 def test_torch_compiles_a_call_with_options_without_a_graph_break():
-    q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
     options = {"window": (2, 0), "softcap": 3.0, "return_lse": True}
     options |= {"enable_gqa": True, "q_offset": 4}
     compiled = torch.compile(call, backend="eager", fullgraph=True)
-    assert_equal(compiled(q, k, v, **options), call(q, k, v, **options))
+    assert_equal(compiled(Q, K, V, **options), call(Q, K, V, **options))
 
 
 @pytest.mark.parametrize(
@@ -160,16 +151,10 @@ def test_a_graph_packs_groups_for_one_query_or_transposed_keys(monkeypatch):
     """Of several, another length would need another graph."""
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     key = torch.randn(2, 2, 9, 8)
+    call = {"is_causal": True, "enable_gqa": True, "q_offset": torch.tensor(5)}
     selected = [
-        attn.api.explain(
-            torch.randn(2, 4, length, 8),
-            keys,
-            key,
-            is_causal=True,
-            enable_gqa=True,
-            q_offset=torch.tensor(5),
-        ).selected
-        for length, keys in ((1, key), (3, key), (3, key.mT.contiguous().mT))
+        attn.api.explain(torch.randn(2, 4, n, 8), keys, key, **call).selected
+        for n, keys in ((1, key), (3, key), (3, key.mT.contiguous().mT))
     ]
     assert selected == ["pack_gqa", "sdpa", "pack_gqa"]
 

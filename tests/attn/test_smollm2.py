@@ -1,7 +1,5 @@
 """SmolLM2 out of its file is SmolLM2 as transformers has it."""
 
-from __future__ import annotations
-
 import random
 import re
 
@@ -9,7 +7,6 @@ import pytest
 import torch
 
 import attn
-from attn import hf
 from attn.data import smollm, smollm2, text
 
 pytestmark = pytest.mark.skipif(
@@ -109,12 +106,10 @@ def test_the_prompt_equals_apply_chat_template(messages):
 
 def test_a_question_is_a_conversation_of_one_message():
     lm = smollm2()
-    prompt = lm.prompt("What is a mask?")
-    assert prompt == lm.prompt(
-        [{"role": "user", "content": "What is a mask?"}]
-    )
-    assert "<|im_start|>user\nWhat is a mask?<|im_end|>\n" in prompt
-    ids = lm.encode(prompt)
+    said = lm.prompt("What is a mask?")
+    assert said == lm.prompt([{"role": "user", "content": "What is a mask?"}])
+    assert "<|im_start|>user\nWhat is a mask?<|im_end|>\n" in said
+    ids = lm.encode(said)
     assert ids.shape[0] == 1 and int((ids == lm.eos).sum()) == 2
 
 
@@ -155,7 +150,7 @@ def test_logits_of_smollm2_equal_those_of_transformers():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     lm = smollm2()
-    weights, config = hf.llama_of(smollm.gguf_file())
+    weights, config = attn.hf.llama_of(smollm.gguf_file())
     config["num_hidden_layers"] = 3  # of 30, which are alike
     kept = {
         name: x
@@ -166,10 +161,8 @@ def test_logits_of_smollm2_equal_those_of_transformers():
     missing, unexpected = theirs.load_state_dict(kept, strict=False)
     assert missing == ["lm_head.weight"] and unexpected == []
     ids = lm.encode("All human beings are born free and equal in 1948.")
-    logits = hf.load(kept, config)(ids)
-    torch.testing.assert_close(
-        logits, theirs(ids).logits, rtol=1e-5, atol=1e-4
-    )
+    got = attn.hf.load(kept, config)(ids)
+    torch.testing.assert_close(got, theirs(ids).logits, rtol=1e-5, atol=1e-4)
 
 
 def test_the_text_is_half_a_megabyte_of_english():

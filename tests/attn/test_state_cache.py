@@ -1,7 +1,5 @@
 """A state is replaced, never cropped: snapshots, forks, and refusals."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The suite: how many tests at a time, which of a grid, and its last line."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 
@@ -16,9 +14,7 @@ from tests.__main__ import MEMORY, Tally, announcement, workers
     ("cores", "free", "number"),
     [(8, 7.9, 7), (2, 40, 2), (4, 0.5, 1), (1, 9, 1)],
 )
-def test_there_is_a_worker_for_each_core_that_has_memory(
-    cores, free, number, monkeypatch
-):
+def test_each_core_with_memory_has_a_worker(cores, free, number, monkeypatch):
     memory = SimpleNamespace(available=int(free * MEMORY))
     monkeypatch.delenv("WORKERS", raising=False)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)

@@ -4,8 +4,6 @@ That ``tiled_attention`` keeps the whole contract is tested where the others
 are; see ``implementations.py``. Here is what it alone promises.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -15,20 +13,13 @@ import torch
 import attn
 from attn.functional import merge_states, online_softmax, tiled_attention
 from attn.profiling import LiveMemory
-from tests.attn.cases import assert_exact, randn
+from tests.attn.cases import assert_equal, assert_exact, randn
 
 INF = math.inf
 
 
-def state(q, k, v, **options):
-    return attn.scaled_dot_product_attention(
-        q, k, v, return_lse=True, **options
-    )
-
-
-def assert_states_equal(first, second):
-    for x, y in zip(first, second, strict=True):
-        assert_exact(x, y)
+def state(q, k, v):
+    return attn.scaled_dot_product_attention(q, k, v, return_lse=True)
 
 
 # --- merging -----------------------------------------------------------------
@@ -47,8 +38,8 @@ def pieces(seed, sizes):
 def test_merging_is_exact_in_any_order_and_grouping(sizes, seed):
     parts, whole = pieces(seed, sizes)
     for a, b, c in itertools.permutations(parts):
-        assert_states_equal(merge_states(merge_states(a, b), c), whole)
-        assert_states_equal(merge_states(a, merge_states(b, c)), whole)
+        assert_exact(merge_states(merge_states(a, b), c), whole)
+        assert_exact(merge_states(a, merge_states(b, c)), whole)
 
 
 def test_an_empty_state_is_neutral_in_a_merge():
@@ -58,8 +49,7 @@ def test_an_empty_state_is_neutral_in_a_merge():
     assert (out == 0).all() and (lse == -INF).all()
     (first, *_), _ = pieces(0, [3, 1, 1])
     for both in (merge_states(first, empty), merge_states(empty, first)):
-        assert torch.equal(both[0], first[0])
-        assert torch.equal(both[1], first[1])
+        assert_equal(both, first)
 
 
 def test_states_with_distant_lse_merge_without_overflow():
@@ -92,10 +82,8 @@ def test_online_softmax_does_not_depend_on_the_blocks(sizes):
     scores[..., 1, :] = -INF  # nobody to attend to
     scores[..., 2, :-1] = -INF  # only the last key
     blocks = zip(scores.split(sizes, -1), value.split(sizes, -2), strict=True)
-    out, lse = online_softmax(blocks)
-    weights = attn.softmax(scores)
-    assert_exact(out, weights @ attn.repeat_kv(value, 2))
-    assert_exact(lse, scores.logsumexp(-1))
+    out = attn.softmax(scores) @ attn.repeat_kv(value, 2)
+    assert_exact(online_softmax(blocks), (out, scores.logsumexp(-1)))
 
 
 def test_rising_scores_move_the_maximum_in_every_block():
@@ -105,11 +93,6 @@ def test_rising_scores_move_the_maximum_in_every_block():
         for i in range(8)
     )
     assert out.item() == 7.0 and lse.item() == 3500.0
-
-
-def test_online_softmax_refuses_an_empty_list_of_blocks():
-    with pytest.raises(ValueError, match="blocks must hold at least one"):
-        online_softmax([])
 
 
 # --- tiles -------------------------------------------------------------------
@@ -164,27 +147,19 @@ class Counter(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 @pytest.mark.parametrize(
-    "blocks", [(1, 1), (1, 64), (64, 1), (5, 7), (1000, 1000)]
+    "block_q,block_k", [(1, 1), (1, 64), (64, 1), (5, 7), (1000, 1000)]
 )
-def test_tiled_attention_does_not_depend_on_the_tile_size(blocks):
+def test_tiled_attention_does_not_depend_on_the_tile_size(block_q, block_k):
     q, k, v = randn(2, 4, 11, 8), randn(2, 2, 13, 8), randn(2, 2, 13, 6)
     options = {"enable_gqa": True, "is_causal": True, "softcap": 3.0}
-    options |= {"sinks": randn(4), "q_offset": 2}
-    assert_states_equal(
-        tiled_attention(
-            q,
-            k,
-            v,
-            return_lse=True,
-            block_q=blocks[0],
-            block_k=blocks[1],
-            **options,
-        ),
-        state(q, k, v, **options),
-    )
+    options |= {"sinks": randn(4), "q_offset": 2, "return_lse": True}
+    out = tiled_attention(q, k, v, block_q=block_q, block_k=block_k, **options)
+    assert_exact(out, attn.scaled_dot_product_attention(q, k, v, **options))
 
 
-def test_dropout_and_empty_tiles_are_refused():
+def test_dropout_and_empty_blocks_and_tiles_are_refused():
+    with pytest.raises(ValueError, match="blocks must hold at least one"):
+        online_softmax([])
     q, k, v = randn(3, 2, 4, 8)
     with pytest.raises(ValueError, match="dropout_p must be 0.0 .*; got 0.1"):
         tiled_attention(q, k, v, dropout_p=0.1)

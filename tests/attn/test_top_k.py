@@ -1,7 +1,5 @@
 """Chosen keys: the best few tokens or blocks of each query, as a mask."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -43,10 +41,8 @@ def test_of_equal_scores_the_lowest_index_wins_and_never_more_than_k():
 
 
 def test_a_key_with_minus_infinity_is_never_chosen():
-    scores = torch.tensor([[1.0, -torch.inf, -torch.inf]])
-    assert top_k(scores, 2).dense(1, 3)[0, 0].tolist() == [
-        [True, False, False]
-    ]
+    x = torch.tensor([[1.0, -torch.inf, -torch.inf]])
+    assert top_k(x, 2).dense(1, 3)[0, 0].tolist() == [[True, False, False]]
     nothing = torch.full((1, 3), -torch.inf)
     assert not top_k(nothing, 2).dense(1, 3).any()
 

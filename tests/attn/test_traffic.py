@@ -1,7 +1,5 @@
 """What a kernel loads and stores, against counts by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -20,6 +18,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 from attn.kernels import configs, decode, decode_attention, forward  # noqa: E402
 from solutions import ch12_fused_forward as ch12  # noqa: E402
+from tests.marks import exhaustive_but  # noqa: E402
 
 cdiv = triton.cdiv
 FLOAT = 4  # bytes
@@ -161,43 +160,31 @@ def keys_read(L, S, block_l, block_s, offset=None):
 
 
 SIZES = [(40, 40, 16, 16), (37, 50, 16, 32), (50, 37, 32, 16), (1, 45, 16, 16)]
-HEADS = [(2, 2), (4, 2), (3, 1)]
+CASES = [*itertools.product(SIZES, [(2, 2), (4, 2), (3, 1)])]
 
 
 @pytest.mark.parametrize(
-    ("sizes", "heads"),
-    [
-        case
-        if case in ((SIZES[1], HEADS[1]), (SIZES[2], HEADS[2]))
-        else pytest.param(*case, marks=pytest.mark.exhaustive)
-        for case in itertools.product(SIZES, HEADS)
-    ],
+    "case", exhaustive_but([CASES[4], CASES[8]], CASES), ids=str
 )
 @pytest.mark.parametrize("is_causal", (False, True))
-def test_traffic_of_the_forward_kernel_equals_the_formula(
-    by_the_library, sizes, heads, is_causal
-):
-    L, S, BL, BS = sizes
-    H, Hkv = heads
-    D = 16
+def test_forward_traffic_equals_the_formula(by_the_library, case, is_causal):
+    ((L, S, BL, BS), (H, Hkv)), D = case, 16
     q, k, v = qkv(L, S, H, Hkv)
     offset = S - L if is_causal else None
-    measured = by_the_library(
-        q, k, v, BL, BS, is_causal=is_causal, q_offset=S - L
-    )
+    ours = by_the_library(q, k, v, BL, BS, is_causal=is_causal, q_offset=S - L)
     once = Hkv * S * D * FLOAT
     for name in "KV":
-        moved = measured.loads[name]
+        moved = ours.loads[name]
         keys = keys_read(L, S, BL, BS, offset)
         assert moved.bytes == H * keys * D * FLOAT
         assert moved.distinct == once
         assert moved.times == moved.bytes / once
-    assert measured.loads["Q"][1:3] == (H * L * D * FLOAT,) * 2
+    assert ours.loads["Q"][1:3] == (H * L * D * FLOAT,) * 2
     programs = cdiv(L, BL) * H
-    assert measured.loads["OFFSETS"][:3] == (programs, programs * 4, 4)
-    assert measured.stores["OUT"][:3] == (programs, *(H * L * D * FLOAT,) * 2)
-    assert measured.stores["LSE"].bytes == H * L * 4
-    assert len(measured.programs) == programs
+    assert ours.loads["OFFSETS"][:3] == (programs, programs * 4, 4)
+    assert ours.stores["OUT"][:3] == (programs, *(H * L * D * FLOAT,) * 2)
+    assert ours.stores["LSE"].bytes == H * L * 4
+    assert len(ours.programs) == programs
     # Without ranges, the learner's kernel is the same but for the mask.
     learners = by_a_learner(q, k, v, BL, BS, is_causal)
     for name in "KV":
@@ -221,9 +208,7 @@ def test_narrow_tiles_and_a_loop_over_all_keys_load_more_bytes(by_the_library):
     assert ours.loaded < min(narrow.loaded, whole.loaded)
     assert narrow.loads["K"].bytes == sum((16, 32, 48, 64)) * 2 * 64
     assert ours.loads["K"].bytes == sum((32, 64)) * 2 * 64
-    half = by_the_library(
-        *(x.half() for x in (q, k, v)), 32, 16, is_causal=True
-    )
+    half = by_the_library(q.half(), k.half(), v.half(), 32, 16, is_causal=True)
     assert half.loads["K"].bytes == ours.loads["K"].bytes / 2
     assert half.loads["K"].times == ours.loads["K"].times
 
@@ -231,9 +216,7 @@ def test_narrow_tiles_and_a_loop_over_all_keys_load_more_bytes(by_the_library):
 @pytest.mark.parametrize(
     ("splits", "L"), ((1, 1), (3, 1), (2, 2)), ids=("one", "three", "two")
 )
-def test_decoding_reads_the_cache_once_for_all_heads_of_a_group(
-    monkeypatch, splits, L
-):
+def test_decoding_reads_the_cache_once_for_each_group(monkeypatch, splits, L):
     B, H, Hkv, S, D, BS = 2, 4, 2, 90, 16, 16
     tile = configs.Config(16, BS, 4, 1, "for a test")
     monkeypatch.setattr(configs, "config_of", lambda *_: tile)

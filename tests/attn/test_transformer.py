@@ -1,7 +1,5 @@
 """Whole models, by what must hold for every kind."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -22,21 +20,24 @@ from tests.attn.models import (
     new,
     randomised,
 )
+from tests.attn.refusals import value_error
 from tests.marks import exhaustive_but
+
+X = ids()
+
+
+def module(kind, **options):
+    """A module that is not causal unless it is said; its input."""
+    if kind == "model":
+        return model("rope", **{"is_causal": False, **options}), ids()
+    cls = MultiHeadAttention if kind == "attention" else TransformerBlock
+    return randomised(cls(E, H, **options).double()), randn(2, L, E)
 
 
 @pytest.mark.parametrize("kind", ("attention", "block", "model"))
 def test_is_causal_means_one_thing_for_every_module(kind):
     """False unless given; a model must be given it; a call overrides it."""
-    x = ids() if kind == "model" else randn(2, L, E)
-
-    def make(**options):
-        if kind == "model":
-            return model("rope", **{"is_causal": False, **options})
-        cls = MultiHeadAttention if kind == "attention" else TransformerBlock
-        return randomised(cls(E, H, **options).double())
-
-    plain, causal = make(), make(is_causal=True)
+    (plain, x), (causal, _) = module(kind), module(kind, is_causal=True)
     assert torch.equal(causal(x, is_causal=False), plain(x))
     assert torch.equal(plain(x, is_causal=True), causal(x))
     assert not torch.equal(causal(x), plain(x))
@@ -45,14 +46,8 @@ def test_is_causal_means_one_thing_for_every_module(kind):
 @pytest.mark.parametrize("kind", ("attention", "block", "model"))
 def test_every_module_accepts_attn_mask_as_a_positional_argument(kind):
     keep = torch.ones(L, L, dtype=torch.bool).tril()
-    x = randn(2, L, E)
-    if kind == "model":
-        made, inputs = model("rope", is_causal=False), (ids(),)
-    elif kind == "block":
-        made, inputs = randomised(TransformerBlock(E, H).double()), (x,)
-    else:
-        made = randomised(MultiHeadAttention(E, H).double())
-        inputs = (x, x, x)
+    made, x = module(kind)
+    inputs = (x, x, x) if kind == "attention" else (x,)
     want = made(*inputs, is_causal=True)
     for mask in (keep, attn.causal(), torch.where(keep, 0.0, -torch.inf)):
         assert_exact(made(*inputs, mask), want)
@@ -75,17 +70,12 @@ def test_padding_changes_no_logit(name, side, is_causal):
     if side == "right":
         valid, row = valid.flip(1), torch.cat([x[0, :n], row[: L - n]])
     padded = torch.stack([row, x[1]])
-    out = made(
-        padded, attention_mask=valid, positions=attn.position_ids(valid)
-    )
+    at = attn.position_ids(valid)
+    out = made(padded, attention_mask=valid, positions=at)
     assert not out.isnan().any()
     assert_exact(out[0][valid[0].bool()], made(x[:1, :n])[0])
     assert_exact(out[1], made(x)[1])
-    again = made(
-        padded,
-        attention_mask=valid.bool(),
-        positions=attn.position_ids(valid),
-    )
+    again = made(padded, attention_mask=valid.bool(), positions=at)
     assert torch.equal(out, again)
 
 
@@ -100,23 +90,19 @@ def test_an_encoder_without_positions_is_permutation_equivariant():
 @EVERY
 def test_given_positions_are_used(name):
     made = model(name)
-    x = ids()
-    plain = made(x)
-    assert_exact(made(x, positions=torch.arange(L)), plain)
-    assert_exact(made(x, positions=torch.arange(L).expand(2, -1)), plain)
-    moved = (made(x, positions=torch.arange(L) * 2) - plain).abs().max()
+    plain = made(X)
+    assert_exact(made(X, positions=torch.arange(L)), plain)
+    assert_exact(made(X, positions=torch.arange(L).expand(2, -1)), plain)
+    moved = (made(X, positions=torch.arange(L) * 2) - plain).abs().max()
     assert (moved > 1e-5) == (name != "none")
 
 
 def test_input_embeddings_may_replace_ids_but_not_accompany_them():
     made = model("gpt")
-    x = ids()
-    vectors = made.token_embedding(x)
-    assert torch.equal(made(inputs_embeds=vectors), made(x))
-    for wrong in ({}, {"ids": x, "inputs_embeds": vectors}):
-        with pytest.raises(
-            ValueError, match="exactly one of .*; got (neither|both)"
-        ):
+    vectors = made.token_embedding(X)
+    assert torch.equal(made(inputs_embeds=vectors), made(X))
+    for wrong in ({}, {"ids": X, "inputs_embeds": vectors}):
+        with value_error("exactly one of .*; got (neither|both)"):
             made(**wrong)
 
 
@@ -135,9 +121,8 @@ def test_a_tied_head_is_one_parameter():
     copied = new("rope")
     copied.load_state_dict(tied.state_dict())
     assert copied.head.weight is copied.token_embedding.weight
-    x = ids()
-    assert torch.equal(copied(x), tied(x))
-    tied.loss(x).backward()
+    assert torch.equal(copied(X), tied(X))
+    tied.loss(X).backward()
     assert tied.token_embedding.weight.grad.abs().sum() > 0
 
 
@@ -150,26 +135,21 @@ def test_a_decoder_ignores_the_padding_of_its_memory():
     out = decoder(y, memory=memory, memory_attention_mask=valid)
     short = encoder(x[:1, :3])
     assert_exact(out[:1], decoder(y[:1], memory=short))
-    with pytest.raises(
-        ValueError, match="memory must be given with cross_attention; got None"
-    ):
+    with value_error("memory must be given with cross_attention; got None"):
         decoder(y)
 
 
 def test_segments_embed_scale_and_final_softcap_apply():
     made = model("none", segments=2, embed_scale=3.0, final_softcap=0.5)
-    x = ids()
-    kinds = torch.zeros_like(x)
-    assert torch.equal(made(x), made(x, segments=kinds))
-    assert not torch.equal(made(x), made(x, segments=kinds + 1))
-    assert made(x).abs().max() < 0.5
-    vectors = 3.0 * made.token_embedding(x)
-    assert_exact(made(inputs_embeds=vectors), made(x))
+    kinds = torch.zeros_like(X)
+    assert torch.equal(made(X), made(X, segments=kinds))
+    assert not torch.equal(made(X), made(X, segments=kinds + 1))
+    assert made(X).abs().max() < 0.5
+    vectors = 3.0 * made.token_embedding(X)
+    assert_exact(made(inputs_embeds=vectors), made(X))
     plain = model("none")
-    with pytest.raises(
-        ValueError, match="segments must be None .*; got a tensor"
-    ):
-        plain(x, segments=kinds)
+    with value_error("segments must be None .*; got a tensor"):
+        plain(X, segments=kinds)
 
 
 def test_dropout_drops_the_embeddings_too():
@@ -180,9 +160,8 @@ def test_dropout_drops_the_embeddings_too():
 
 def test_need_weights_returns_the_weights_of_every_layer():
     made = model("gpt")
-    x = ids()
-    logits, weights = made(x, need_weights=True)
-    assert_exact(logits, made(x))
+    logits, weights = made(X, need_weights=True)
+    assert_exact(logits, made(X))
     assert [w.shape for w in weights] == [(2, H, L, L)] * N
     assert_exact(weights[1].sum(-1), torch.ones(2, H, L).double())
 
@@ -204,9 +183,7 @@ def test_need_weights_returns_the_weights_of_every_layer():
         ),
     ),
 )
-def test_a_model_refuses_masks_and_positions_that_do_not_fit(
-    message, arguments
-):
+def test_models_refuse_masks_and_positions_that_do_not_fit(message, arguments):
     error = TypeError if message == "float32" else ValueError
     with pytest.raises(error, match=message):
         model("gpt")(ids(), **arguments)
@@ -224,9 +201,7 @@ def test_packed_texts_train_as_each_alone(name, attention):
     alone = [x for x in packed.split(TEXTS, 1) if x.numel()]
     got = network(packed, cu_seqlens=ends)
     assert_exact(got, torch.cat([network(x) for x in alone], 1))
-    parts = [
-        network.loss(x) * (x.shape[1] - 1) for x in alone if x.shape[1] > 1
-    ]
+    parts = [network.loss(x) * (len(x[0]) - 1) for x in alone if len(x[0]) > 1]
     both = network.loss(packed, cu_seqlens=ends), sum(parts) / 8
     weights = [*network.parameters()]
     results = [(x, *torch.autograd.grad(x, weights)) for x in both]

@@ -3,8 +3,6 @@
 What is expected is the reference's, with a loop where ``vmap`` is.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 from typing import Any
@@ -67,9 +65,7 @@ QUICK = [("4-D", x) for x in FEW]
 @pytest.mark.parametrize("impl", NAMES)
 def test_transforms_of_a_call_nest(impl, case):
     sizes, (outer, inner) = case
-    query, value = (
-        randn(*shape, seed=i) for i, shape in enumerate(SIZES[sizes])
-    )
+    query, value = (randn(*s, seed=i) for i, s in enumerate(SIZES[sizes]))
     key = randn(*value.shape[:-1], query.shape[-1], seed=2)
 
     def call(impl, options, x):

@@ -4,8 +4,6 @@ The interpreter accepts nearly everything, so each kernel is compiled, for
 sm_90, in another process: one process either interprets or compiles.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from textwrap import indent

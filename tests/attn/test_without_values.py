@@ -3,8 +3,6 @@
 With values, a call leaves its arguments and the random state alone.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -63,17 +61,15 @@ def with_values(name: str) -> list[Tensor]:
     return found
 
 
-@pytest.mark.parametrize(
-    "without_values", exhaustive_but([meta], [meta, fake])
-)
-def test_shapes_and_dtypes_need_no_values(without_values):
+@pytest.mark.parametrize("without", exhaustive_but([meta], [meta, fake]))
+def test_shapes_and_dtypes_need_no_values(without):
     for name in CALLS:
         if name in NEED_VALUES:
             with pytest.raises(ValueError, match="must have values, which"):
-                without_values(name)
+                without(name)
             continue
         shapes = [
             [(x.shape, x.dtype) for x in found]
-            for found in (without_values(name), with_values(name))
+            for found in (without(name), with_values(name))
         ]
         assert shapes[0] == shapes[1], name

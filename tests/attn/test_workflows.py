@@ -58,9 +58,7 @@ def test_every_command_of_a_workflow_exists(flow):
 
 
 @pytest.mark.parametrize(("flow", "key", "job"), JOBS)
-def test_a_called_workflow_can_be_called_and_may_do_what_it_does(
-    flow, key, job
-):
+def test_called_workflows_can_be_called_and_do_what_they_may(flow, key, job):
     if "uses" not in job:
         assert job["timeout-minutes"] <= 60
         return
