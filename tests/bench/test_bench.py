@@ -1,7 +1,5 @@
 """The benchmark runs everywhere, and says nothing that it has not measured."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The tables of the cost sheet, and what their formulas are worth."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from types import SimpleNamespace

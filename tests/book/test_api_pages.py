@@ -1,7 +1,5 @@
 """The API: a page a module, a table of its names, an entry for each."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pydoc

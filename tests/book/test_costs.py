@@ -1,7 +1,5 @@
 """Bytes, intensities and models of the cost sheet, computed in another way."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Parameters and operations of the cost sheet, counted on modules."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

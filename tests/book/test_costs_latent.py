@@ -1,7 +1,5 @@
 """Latent attention's lines of the cost sheet, computed in another way."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

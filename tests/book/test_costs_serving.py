@@ -1,7 +1,5 @@
 """The cost sheet on serving and on ranks, counted in the package."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from statistics import mean

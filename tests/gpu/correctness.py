@@ -5,8 +5,6 @@ the same dtype, plus a few roundings. The distance is that of the worst row,
 so that one wrong row among thousands is not averaged away.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -15,8 +13,6 @@ from torch import Tensor
 
 from attn.kernels import configs
 from tests.gpu.kernel_calls import VARIANTS, Check, run
-
-__all__ = ["check", "checks", "distance", "few_roundings"]
 
 #: By their names in the registry; no configuration selects them.
 FORWARD_VARIANTS = tuple(f"triton_{x}" for x in configs.VARIANTS[1:])

@@ -4,8 +4,6 @@ The kernel runs twice, and allocated memory is filled with NaN first. Both an
 element that is never written and a race become visible.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
@@ -17,8 +15,6 @@ from torch import Tensor
 
 from attn import api, functional, masks
 from attn.linear import linear_attention
-
-__all__ = ["VARIANTS", "Check", "Results", "Runs", "run"]
 
 VARIANTS = (
     "plain",

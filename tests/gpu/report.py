@@ -1,13 +1,9 @@
 """A GPU run as tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from attn.bench import report
 from attn.plot import Table
-
-__all__ = ["configurations", "correctness", "show"]
 
 
 def show(run: dict[str, Any]) -> None:

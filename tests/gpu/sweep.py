@@ -8,8 +8,6 @@ Triton's disk cache. A variant of the forward kernel is one more field of a
 configuration; it is best only where it wins clearly.
 """
 
-from __future__ import annotations
-
 import functools
 import statistics
 from collections.abc import Callable, Iterable
@@ -24,19 +22,6 @@ from attn import functional
 from attn.kernels.configs import ANY, TABLES, VARIANTS, Config, config_of
 from attn.profiling import benchmark_interleaved
 from tests.gpu.correctness import distance, few_roundings
-
-__all__ = [
-    "GOOD_RATIO",
-    "ROWS",
-    "Row",
-    "Trial",
-    "candidates",
-    "compare",
-    "fields",
-    "summary",
-    "trials",
-    "try_config",
-]
 
 GOOD_RATIO = 1.05  # a shipped row within it of the best is good
 KEPT_RATIO = 0.97  # of the time: another variant must be as fast to be best

@@ -1,7 +1,5 @@
 """A GPU run goes through everything, and sees a kernel that is wrong."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

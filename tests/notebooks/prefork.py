@@ -14,8 +14,6 @@ same arguments, folder, environment and streams, in a process of its own.
 signals on, and ends as the module ended.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """The stand-in for PyTorch computes, and says, what PyTorch does."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

@@ -3,8 +3,6 @@
 ``python -m tests.page.torch_names`` writes the file that the stand-in reads.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 from typing import Any
