@@ -28,8 +28,10 @@ def both(request, book):
 
 
 def markdown(notebook):
+    """The text of a notebook, without its code."""
     cells = notebook["cells"]
-    return "\n\n".join(x["source"] for x in cells if x["cell_type"] != "code")
+    texts = ["".join(x["source"]) for x in cells if x["cell_type"] != "code"]
+    return "\n\n".join(texts)
 
 
 def test_a_source_is_named_alike_in_both(both):

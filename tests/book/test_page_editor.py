@@ -7,13 +7,7 @@ import pytest
 
 from attn.exercises import CHAPTERS, sources
 from attn.grading.learner import cards
-from tests.book.answering import (
-    ANSWER,
-    CHAPTER,
-    EXERCISE,
-    RIGHT,
-    STUB,
-)
+from tests.book.answering import ANSWER, CHAPTER, EXERCISE, RIGHT, STUB
 from tests.book.conftest import SETTLED
 from tests.book.pages import ROOT
 from tests.book.test_browser import OVERFLOW, serious_violations

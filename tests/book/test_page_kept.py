@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -11,6 +10,7 @@ from attn.exercises import sources
 from tests.book.answering import ANSWER, CHAPTER, EXERCISE, STUB
 from tests.book.pages import ROOT
 from tests.book.test_front_page import NO_STORAGE
+from tests.processes import run
 
 pytestmark = pytest.mark.browser
 
@@ -106,10 +106,8 @@ def opened(seen, path):
 def test_the_notebook_that_is_downloaded_is_graded_and_opened(
     answering, page, exercise, tmp_path
 ):
-    answer = ANSWER
+    answer = ANSWER if exercise == EXERCISE else solved(exercise)
     with answering(page=page, exercise=exercise) as seen:
-        if exercise != EXERCISE:
-            answer = solved(exercise)
         seen.write(answer)
         with seen.tab.expect_download() as got:
             seen.tab.get_by_role("button", name="Download my").click()
@@ -131,7 +129,7 @@ def test_the_notebook_that_is_downloaded_is_graded_and_opened(
     )
     for docstring in sources.docstrings(exercise).values():
         assert docstring.splitlines()[0] in source, "the task is still there"
-    command = [sys.executable, "-m", "attn", "check", str(file), exercise]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    command = (sys.executable, "-m", "attn", "check", file, exercise)
+    done = run(*command, cwd=ROOT)
     assert done.stdout.startswith(f"✓ {exercise}  "), done
     assert done.returncode == 0

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from attn.exercises import APPENDICES, CHAPTERS
 from attn.publishing.myst_to_markdown.targets import targets
 from tests.book.pages import pages, soup
+from tests.book.test_copies import STEMS
 
 NOT_PROSE = (
     "figure, table, details, .admonition, .exercise-card, .cell, .sd-card"
@@ -19,21 +19,10 @@ NOT_TEXT = ("code", "pre", "h1", "h2", "h3", "h4")
 
 #: Words that have other meanings, too ("kernel regression", "the weights of
 #: the model"): linked where a link helps.
-EVERYDAY = {
-    "bias",
-    "grid",
-    "head",
-    "kernel",
-    "key",
-    "mask",
-    "query",
-    "rank",
-    "scale",
-    "scores",
-    "tile",
-    "value",
-    "weights",
-}
+EVERYDAY = set(
+    "bias grid head kernel key mask query rank scale scores tile value "
+    "weights".split()
+)
 
 
 def prose(article):
@@ -51,7 +40,7 @@ def prose(article):
                 yield text, link
 
 
-@pytest.mark.parametrize("stem", [*CHAPTERS.values(), *APPENDICES])
+@pytest.mark.parametrize("stem", STEMS)
 def test_a_term_is_linked_where_a_chapter_first_uses_it(stem, book):
     """And, where it comes back much later, at most once more."""
     own = [x for x in pages() if x.startswith(f"notebooks/{stem}")]
