@@ -20,9 +20,7 @@ RIGHT = sources.solution(exercise.id) + "\n"
 def verdict(write):
     """Return the verdict on a kernel from its source."""
     return lambda text: judge(
-        exercise,
-        write(text, exercise.name),
-        oracle=oracle(exercise.id),
+        exercise, write(text, exercise.name), oracle=oracle(exercise.id)
     )
 
 

@@ -11,24 +11,24 @@ from attn.exercises.spec import find
 from attn.grading.checks.clock import Clock
 
 
+def backward(tensors, d_out, is_causal):
+    """Return what a backward gets of one machine, and what it gives."""
+    leaves = [x.clone().requires_grad_() for x in tensors]
+    out, lse = functional.scaled_dot_product_attention(
+        *leaves, is_causal=is_causal, enable_gqa=True, return_lse=True
+    )
+    grads = torch.autograd.grad(out, leaves, d_out)
+    return (*tensors, out.detach(), lse.detach(), d_out), grads
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_tiled_backward_equals_autograd(seed):
     exercise = find("flash-tiled_backward")
     for case in exercise.generate(seed):
-        query, key, value, _, _, d_out, *_ = (
-            x.double() if torch.is_tensor(x) else x for x in case.args
-        )
+        *tensors, _, _, d_out = (x.double() for x in case.args[:6])
         is_causal = case.kwargs.get("is_causal", case.args[8:] == (True,))
-        leaves = [x.clone().requires_grad_() for x in (query, key, value)]
-        scores = leaves[0] @ leaves[1].mT / query.shape[-1] ** 0.5
-        if is_causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-            scores = scores.masked_fill(~allowed, -torch.inf)
-        lse = scores.logsumexp(-1)
-        out = scores.softmax(-1) @ leaves[2]
-        expected = torch.autograd.grad(out, leaves, d_out)
-        seen = out.detach(), lse.detach(), d_out
-        got = exercise.reference(query, key, value, *seen, 3, 4, is_causal)
+        given, expected = backward(tensors, d_out, is_causal)
+        got = exercise.reference(*given, 3, 4, is_causal)
         for x, y in zip(got, expected, strict=True):
             assert_close(x, y, rtol=1e-9, atol=1e-10)
 
@@ -117,12 +117,7 @@ def test_the_ring_backward_equals_autograd_on_one_machine(seed):
         *tensors, _, _, d_out = (x.double() for x in case.args[:6])
         world_size, *options = case.args[6:]
         layout, is_causal = options or ("contiguous", False)
-        leaves = [x.clone().requires_grad_() for x in tensors]
-        out, lse = functional.scaled_dot_product_attention(
-            *leaves, is_causal=is_causal, enable_gqa=True, return_lse=True
-        )
-        grads = torch.autograd.grad(out, leaves, d_out)
-        given = *tensors, out.detach(), lse.detach(), d_out
+        given, grads = backward(tensors, d_out, is_causal)
         got = exercise.use(exercise.reference, *given, world_size, *options)
         for name, whole in zip(("dq", "dk", "dv"), grads, strict=True):
             assert_shared(got, name, whole, world_size, layout)
