@@ -84,8 +84,7 @@ def test_the_exercises_own_mistake_comes_before_a_kind():
 
 
 @pytest.mark.parametrize(
-    "exercise_id",
-    ["sdp-attention_loops", "mask-causal", "gqa-pool_heads"],
+    "exercise_id", ["sdp-attention_loops", "mask-causal", "gqa-pool_heads"]
 )
 def test_nonsense_has_no_name(exercise_id):
     exercise = find(exercise_id)

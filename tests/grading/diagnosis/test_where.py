@@ -9,12 +9,7 @@ from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.where import about, describe_indices, places
 from tests.exercises.oracles import oracle
-from tests.grading.diagnosis.own_mistakes import (
-    edited,
-    evidence,
-    judged,
-    rows,
-)
+from tests.grading.diagnosis.own_mistakes import edited, evidence, judged, rows
 
 INT32 = "(elements * dtype.itemsize + 2**31) % 2**32 - 2**31"
 #: Exercises, edits of the solution, and what is said of them.

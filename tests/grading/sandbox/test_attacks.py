@@ -98,9 +98,7 @@ def damage(tmp_path, impatient, victim):
 
 
 @pytest.mark.parametrize(
-    "attack",
-    exhaustive_but(FEW, (*ALL, *ELSEWHERE)),
-    ids=str,
+    "attack", exhaustive_but(FEW, (*ALL, *ELSEWHERE)), ids=str
 )
 def test_an_attack_earns_no_points_and_does_no_damage(damage, attack):
     assert not damage(attack)
