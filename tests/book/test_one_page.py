@@ -16,6 +16,7 @@ from tests.book.test_browser import (
     sideways_overflow,
 )
 from tests.book.test_touch import NEEDS
+from tests.marks import exhaustive_but
 
 PAGE = "book/five-minutes"
 TEXT = (ROOT / f"{PAGE}.md").read_text("utf-8")
@@ -196,9 +197,7 @@ def test_without_javascript_each_step_has_its_drawing_and_its_lines(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    "is_real", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("is_real", exhaustive_but([False], [False, True]))
 def test_the_exercise_on_the_page_is_written_checked_and_ticked(
     answering, is_real
 ):

@@ -4,6 +4,7 @@ import pytest
 
 from tests.book.conftest import Visit
 from tests.book.test_browser import AXE, FOUND
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.browser
 TERM, FIGURE = "#term-additive-mask", "#fig-causal"
@@ -89,9 +90,7 @@ def test_escape_dismisses_a_preview_and_keeps_focus_and_scroll(seen, preview):
     assert seen.tab.evaluate("scrollY") == before
 
 
-@pytest.mark.parametrize(
-    "theme", ["dark", pytest.param("light", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("theme", exhaustive_but(["dark"], ["dark", "light"]))
 def test_a_figure_is_previewed_whole(seen, preview, theme):
     seen.tab.evaluate(THEME, theme)
     focused(seen, FIGURE)

@@ -10,6 +10,7 @@ import pytest
 import torch as real
 
 from attn.page import torch as stand_in
+from tests.marks import exhaustive_but
 from tests.page import torch_names
 from tests.page.torch_draws import double, draw, outcome, unequal
 from tests.processes import run_python
@@ -41,14 +42,7 @@ def difference(expression: str, seed: int) -> str:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize(
-    "seed",
-    [
-        0,
-        1,
-        *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(2, 12)),
-    ],
-)
+@pytest.mark.parametrize("seed", exhaustive_but(range(2), range(12)))
 def test_the_stand_in_agrees_with_pytorch(section, seed):
     """Value, shape, dtype, what a write changes, and the words of errors."""
     found = {x: difference(x, seed) for x in SECTIONS[section]}

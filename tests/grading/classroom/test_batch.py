@@ -17,6 +17,7 @@ from tests.grading.classroom.damage.kinds import (
     solved,
 )
 from tests.grading.classroom.fakes import OPTIONS
+from tests.marks import exhaustive_but
 
 
 def damaged(folder, kinds):
@@ -114,9 +115,7 @@ def test_a_stopped_batch_resumes_and_only_what_changed_is_graded_again(
     assert {x.status for x in results} == {"graded"}
 
 
-@pytest.mark.parametrize(
-    "end", ["dies", pytest.param("exits", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("end", exhaustive_but(["dies"], ["dies", "exits"]))
 def test_a_submission_that_kills_its_grader_costs_no_other_submission(
     end, log, klass, grade_all
 ):

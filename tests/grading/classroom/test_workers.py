@@ -12,6 +12,7 @@ import pytest
 
 from attn.grading.classroom import dask, pools
 from tests.grading.classroom import fakes
+from tests.marks import exhaustive_but
 from tests.processes import run_python
 
 
@@ -96,9 +97,7 @@ def test_dask_needs_workers(klass, grade_all):
             grade_all(klass("a"), pool=pool)
 
 
-@pytest.mark.parametrize(
-    "processes", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("processes", exhaustive_but([False], [False, True]))
 def test_a_cluster_grades_as_this_machine_does(processes, klass, grade_all):
     submissions = klass("a", "b", "c")
     with cluster(workers=2, processes=processes) as address:
