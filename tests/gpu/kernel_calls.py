@@ -166,32 +166,21 @@ def _varlen(check: Check) -> Runs:
         options |= {"window": (check.S // 4, 0), "softcap": 2.0}
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
-        tensors = [
-            x.detach().to(dtype).requires_grad_() for x in (q, k, v)
-        ]  # fmt: skip
+        tensors = [x.detach().to(dtype).requires_grad_() for x in (q, k, v)]
         own = dict(options)
         if check.variant == "all":
             own["sinks"] = sinks.to(dtype)
         if function is varlen_attention:
             out, lse = function(*tensors, *ends, many, return_lse=True, **own)
         else:
-            parts = []
-            for i in range(len(q_lengths)):
-                mine, theirs = (slice(int(e[i]), int(e[i + 1])) for e in ends)
-                places = (mine, theirs, theirs)
-                single = (
-                    x[place].transpose(0, 1)
-                    for x, place in zip(tensors, places, strict=True)
+            own |= {"q_offset": 0, "enable_gqa": True, "return_lse": True}
+            single = (
+                x.transpose(0, 1).split(lengths, 1)
+                for x, lengths in zip(
+                    tensors, (q_lengths, k_lengths, k_lengths), strict=True
                 )
-                parts.append(
-                    function(
-                        *single,
-                        q_offset=0,
-                        enable_gqa=True,
-                        return_lse=True,
-                        **own,
-                    )  # fmt: skip
-                )
+            )
+            parts = (function(*x, **own) for x in zip(*single, strict=True))
             outs, lses = zip(*parts, strict=True)
             out, lse = torch.cat(outs, 1).transpose(0, 1), torch.cat(lses, 1)
         seed = _draw(check, 10, *out.shape).to(out.dtype)
@@ -206,11 +195,8 @@ def _linear(check: Check) -> Runs:
     from attn.kernels import linear_attention_chunks
 
     B, H, L, D, Dv = check.B, check.H, check.L, check.D, check.Dv
-    tokens = [
-        _draw(check, 1, B, check.Hkv, L, D),
-        _draw(check, 2, B, check.Hkv, L, D),
-        _draw(check, 3, B, H, L, Dv),
-    ]
+    tokens = [_draw(check, seed, B, check.Hkv, L, D) for seed in (1, 2)]
+    tokens.append(_draw(check, 3, B, H, L, Dv))
     g = -F.softplus(_draw(check, 4, B, H, L).float())
     start = _draw(check, 5, B, H, D, Dv)
 
