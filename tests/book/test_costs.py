@@ -90,31 +90,25 @@ def test_split_keys_write_and_read_their_parts():
 
 def test_bytes_held_on_the_page_equal_the_cost_model():
     B, L = x.B, x.L
-    no_layers = cost.ModelShape(0, x.V, x.E, x.F, x.H, x.Hkv, x.D)
-    rms = cost.ModelShape(1, x.V, x.E, x.F, x.H, x.Hkv, x.D)
+    sizes = x.V, x.E, x.F, x.H, x.Hkv, x.D
+    no_layers, rms = (cost.ModelShape(n, *sizes) for n in (0, 1))
     layer = {"gated": False, "norm": "layer", "max_positions": 9}
-    gpt = [
-        cost.ModelShape(n, x.V, x.E, x.F, x.H, x.Hkv, x.D, **layer)
-        for n in (1, 0)
-    ]
+    gpt = [cost.ModelShape(n, *sizes, **layer) for n in (1, 0)]
 
-    def kept(whole, none, **how):
-        return whole.activation_bytes(B, L, **how) - none.activation_bytes(
-            B, L, **how
-        )
+    def kept(*shapes, **how):
+        whole, none = (x.activation_bytes(B, L, **how) for x in shapes)
+        return whole - none
 
     def line(start, **sizes):
         (found,) = values("Bytes held", start, **sizes)
         return found
 
-    sizes = (x.N, x.Hkv, x.D)
-    assert line("KV cache") == cost.kv_cache_bytes(B, x.S, *sizes)
+    cached = cost.kv_cache_bytes(B, x.S, x.N, x.Hkv, x.D)
+    assert line("KV cache") == cached
     assert line("window") == SHAPE.cache_bytes(B, x.S)
     fused, plain = line("by fused"), line("by plain")
-    for start, shapes in (
-        ("layer of Llama", (rms, no_layers)),
-        ("layer of GPT-2", gpt),
-    ):
+    layers = {"layer of Llama": (rms, no_layers), "layer of GPT-2": gpt}
+    for start, shapes in layers.items():
         assert line(start) + fused == kept(*shapes)
         assert line(start) + plain == kept(*shapes, fused=False)
     tables = 2 * L * x.D * 2  # of rotations, in bfloat16
