@@ -96,10 +96,8 @@ def test_every_exhibit_has_a_permalink_and_its_changes_are_marked(sections):
         section, _ = sections[exhibit["label"]]
         link = section.find("h2").find("a", class_="headerlink")
         assert link["href"] == f"#{exhibit['label']}"
-        fails, why, repaired = (
-            section.select_one(f":scope > .{part}")
-            for part in ("fails", "why", "repaired")
-        )
+        parts = (f":scope > .{x}" for x in ("fails", "why", "repaired"))
+        fails, why, repaired = map(section.select_one, parts)
         assert fails.select_one(".tag_raises-exception")
         left = [*fails.select(".hll"), *why.select(".hll")]
         right = repaired.select(".hll")

@@ -55,26 +55,20 @@ def test_every_number_in_the_text_is_that_of_the_model(asked):
     size = str(model.head_dim)
     assert it == q.at and len(q.query) == model.head_dim
     scores = [q.scores[at(x)] for x in ("animal", "street", "t")]
+    shares = percents(q.shares[animal], q.shares[start], q.shares[it])
+    heads = str(model.num_heads * model.num_layers)
     wide = model.run(attention_heads.SENTENCES[1])[1]
+    wide = wide[one_page.LAYER, one_page.HEAD, it, animal]
     expected = {
         "1. ": percents(*[q.shares[animal]] * 2),
         "2. ": [size] * 2,
         "3. ": [size] * 2 + [f"{x:.1f}".replace("-", "−") for x in scores],
-        "4. ": [
-            *("2.718", "100"),
-            *percents(q.shares[animal], q.shares[start], q.shares[it]),
-        ],
+        "4. ": ["2.718", "100", *shares],
         "5. ": [size, *percents(q.shares[animal])],
         "6. ": ["0", "100", *percents(q.masked[animal])],
-        "7. ": [
-            *percents(q.weights[5, it, start]),
-            str(model.num_heads * model.num_layers),
-        ],
+        "7. ": [*percents(q.weights[5, it, start]), heads],
         "8. ": [],
-        "Your own sentence": percents(
-            q.shares[animal],
-            wide[one_page.LAYER, one_page.HEAD, it, animal],
-        ),
+        "Your own sentence": percents(q.shares[animal], wide),
     }
     for heading, numbers in expected.items():
         text = prose(heading)

@@ -10,6 +10,7 @@ from attn.exercises import sources
 from tests.book.answering import ANSWER, CHAPTER, EXERCISE, STUB
 from tests.book.pages import ROOT
 from tests.book.test_front_page import NO_STORAGE
+from tests.grading.classroom.damage.kinds import cell_of
 from tests.processes import run
 
 pytestmark = pytest.mark.browser
@@ -121,12 +122,8 @@ def test_the_notebook_that_is_downloaded_is_graded_and_opened(
         seen.tab.get_by_text("That file is no notebook.").wait_for()
         opened(seen, ROOT / "notebooks" / "05_gqa.ipynb")
         seen.tab.get_by_text("No cell of that notebook").wait_for()
-    cells = json.loads(file.read_text("utf-8"))["cells"]
-    (source,) = (
-        "".join(x["source"])
-        for x in cells
-        if x["metadata"].get("nbgrader", {}).get("grade_id") == exercise
-    )
+    cell = cell_of(json.loads(file.read_text("utf-8")), exercise)
+    source = "".join(cell["source"])
     for docstring in sources.docstrings(exercise).values():
         assert docstring.splitlines()[0] in source, "the task is still there"
     command = (sys.executable, "-m", "attn", "check", file, exercise)

@@ -18,10 +18,8 @@ NUMBERS = {int(stem[:2]) for stem in CHAPTERS.values()}
 def test_the_text_refers_to_every_figure_by_its_number(page, book):
     article = soup(book / f"{page}.html").find("article")
     figures = {
-        f"#{caption.find_parent('figure')['id']}": caption.find(
-            "span", class_="caption-number"
-        ).get_text(strip=True)
-        for caption in article.find_all("figcaption")
+        f"#{number.find_parent('figure')['id']}": number.get_text(strip=True)
+        for number in article.select("figcaption .caption-number")
     }
     referred = {
         (link["href"], link.get_text(strip=True))

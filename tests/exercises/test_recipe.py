@@ -38,7 +38,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 TESTS = (
     f"{NEW} or readme or point_applies "
-    "or (sdp and (drifted or in_order or specs or nbgrader))"
+    "or (sdp and (drifted or in_order or nbgrader))"
 )
 
 

@@ -24,11 +24,8 @@ ALL = "wrong-saved"
 #: As it is handed out; every other answer right, the rest wrong; all right.
 FEW = "untouched-cleared odd-cleared solved-cleared"
 #: Of functions, of functions and a class, of kernels.
-KINDS = {
-    "mask": FEW.replace("odd-cleared", "odd-saved"),
-    "sdp": FEW,
-    "fwd": FEW,
-}
+KINDS = dict.fromkeys(("mask", "sdp", "fwd"), FEW)
+KINDS["mask"] = FEW.replace("odd-cleared", "odd-saved")
 
 
 def in_state(key, state):

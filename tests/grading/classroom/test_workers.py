@@ -80,13 +80,9 @@ def test_dask_needs_a_scheduler(address):
 def cluster(workers, processes=False):
     """Start a scheduler with workers; yield its address."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=processes,
-        protocol="tcp",
-        dashboard_address=None,
-    ) as started:
+    how = {"n_workers": workers, "threads_per_worker": 1, "protocol": "tcp"}
+    how |= {"processes": processes, "dashboard_address": None}
+    with distributed.LocalCluster(**how) as started:
         yield started.scheduler_address
 
 

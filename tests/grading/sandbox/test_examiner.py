@@ -113,16 +113,13 @@ def test_no_process_that_judges_an_exercise_has_held_the_books_text_of_it(
     examine, monkeypatch
 ):
     """The invariant that SECURITY.md states."""
-    sent = []
-    send = sessions.send
-    monkeypatch.setattr(
-        sessions,
-        "send",
-        lambda channel, end, request, *own: (
-            sent.append((channel, request)),
-            send(channel, end, request, *own),
-        ),
-    )
+    sent, send = [], sessions.send
+
+    def noted(channel, end, request, *own):
+        sent.append((channel, request))
+        send(channel, end, request, *own)
+
+    monkeypatch.setattr(sessions, "send", noted)
     again = {"below": "\n".join(x.partition("-")[2] for x in IDS)}
     wrong = {x: f"def {x.partition('-')[2]}(*x): pass" for x in IDS}
     marks = examine(wrong | again)

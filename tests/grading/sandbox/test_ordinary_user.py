@@ -33,13 +33,9 @@ PLACES = {
 
 def run(place, *words, umask, folder):
     own = dict.fromkeys(("HOME", "TMPDIR"), str(folder))
-    return processes.run(
-        *PLACES[place],
-        *words,
-        umask=umask,
-        env=os.environ | own | {"PYTHONPATH": str(Path.cwd())},
-        timeout=300,
-    )
+    own = os.environ | own | {"PYTHONPATH": str(Path.cwd())}
+    how = {"umask": umask, "env": own, "timeout": 300}
+    return processes.run(*PLACES[place], *words, **how)
 
 
 def needs(place, folder):
