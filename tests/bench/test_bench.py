@@ -20,7 +20,6 @@ from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 
-
 NAMES = [x.name for x in CASES]
 
 

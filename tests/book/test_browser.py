@@ -62,7 +62,6 @@ ONE_OF_EACH_KIND = """() => {
     axe.configure({rules: [{id: "color-contrast", selector: "[data-kind]"}]});
 }"""
 
-
 AT_REST = """() => document.getAnimations().forEach(
     x => x.effect.getTiming().iterations === Infinity || x.finish())"""
 
@@ -92,7 +91,6 @@ OPEN_ALL = """() => {
         box.open = true;
     }
 }"""
-
 
 #: What depends on the theme: colours, and pictures that have two versions.
 OF_THE_THEME = ["color-contrast", "link-in-text-block", "image-alt"]

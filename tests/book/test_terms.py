@@ -16,7 +16,6 @@ NO_PLACE_FOR_A_LINK = (
 )
 NOT_TEXT = ("code", "pre", "h1", "h2", "h3", "h4")
 
-
 #: Words that have other meanings, too ("kernel regression", "the weights of
 #: the model"): linked where a link helps.
 EVERYDAY = """

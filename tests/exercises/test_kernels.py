@@ -74,18 +74,16 @@ def test_a_load_outside_memory_is_a_wrong_answer_without_a_crash(
     assert not verdict(RIGHT.replace(load, wild)).passed
 
 
-def test_a_store_outside_memory_is_a_wrong_answer_without_a_crash(verdict):
-    text = RIGHT + "    tl.store(OUT + 2**40 + lane, e)\n"
-    message = verdict(text).message
-    assert "it writes memory that is far from OUT" in message
-    assert "in the line  tl.store(OUT + 2**40 + lane, e)" in message
-
-
-def test_an_error_is_shown_with_the_learners_own_line(verdict):
-    wrong = "lane = tl.nothing(3)\n    row, lane ="
-    message = verdict(RIGHT.replace("row, lane =", wrong)).message
-    assert "has no attribute 'nothing'" in message
-    assert "in the line  lane = tl.nothing(3)" in message
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("tl.store(OUT + 2**40 + lane, e)", "it writes memory that is far"),
+        ("lane = tl.nothing(3)", "has no attribute 'nothing'"),
+    ],
+)
+def test_a_wrong_line_is_shown_without_a_crash(verdict, line, said):
+    message = verdict(f"{RIGHT}    {line}\n").message
+    assert said in message and f"in the line  {line}" in message
 
 
 def test_an_endless_loop_in_a_kernel_is_stopped(verdict, monkeypatch):

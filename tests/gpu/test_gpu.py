@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = {"attention", "decode", "varlen", "linear"}
 KERNELS = SHIPPED | set(correctness.FORWARD_VARIANTS)
 
-
 #: One of each kernel; test_kernels.py has all that they compute.
 FEW = [
     x for x in correctness.checks(dry=True)

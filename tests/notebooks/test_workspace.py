@@ -13,7 +13,6 @@ from attn.publishing import notebooks
 
 ANSWER = "def causal(q_len, kv_len, q_offset=0):\n    return 'mine'"
 
-
 MASKS = sources.notebook_path("mask")
 
 

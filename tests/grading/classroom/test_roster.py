@@ -36,7 +36,6 @@ b"
 CEMS = ["Demir, Cem", "Demir, Cem (row 7)"]
 HEAD = f"{MARKS_HEAD}\n"
 
-
 #: By what they show: the table, the results, the lines that change, the
 #: learners without a submission, those not in the table, and --column.
 TABLES = {

@@ -22,7 +22,6 @@ PAGE = (BOOK / "for-teachers.md").read_text("utf-8")
 NBVAL = re.search(r"```console\n\$ pytest --nbval sub.+\n((?s:.+?))```", PAGE)
 SHOWN = re.search(r"```console\n\$ attn (grade .+)\n((?s:.+?))```", PAGE)
 
-
 #: GitHub's workflow, which teachers copy, and our own.
 WORKFLOW = (BOOK / "classroom" / "grade.yml").read_text("utf-8")
 STEPS = yaml.safe_load(WORKFLOW)["jobs"]["grade"]["steps"]

@@ -108,7 +108,6 @@ ring-shard_positions | torch.arange(length) => torch.arange(length).int()\
  | The result is int32
 """
 
-
 K_PROJ = "self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)"
 V_PROJ = K_PROJ.replace("k_", "v_")
 MIXED = "- attention(q, k, v)\n+ attention({})"
@@ -125,7 +124,6 @@ LAYERS = [
     (TIED, "Two layers are one", ""),
     (FROZEN, "Cut off from the gradient", "q_proj.weight"),
 ]
-
 
 MISSING = "- gather(*attend(\n+ gather(*block_gradients("
 #: Of a helper of another cell, the cell.
