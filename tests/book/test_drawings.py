@@ -77,9 +77,7 @@ def test_figures_fit_on_a_phone(opened):
 
 @the_chapter
 @pytest.mark.parametrize("width, kind", [(390, "narrow"), (1280, "wide")])
-def test_a_phone_gets_the_narrow_drawing_and_a_desk_the_wide_one(
-    opened, width, kind
-):
+def test_phones_get_narrow_drawings_and_desks_wide_ones(opened, width, kind):
     shown = on(opened, width).locator(".drawn:has(svg + svg) svg:visible")
     kinds = shown.evaluate_all("all => all.map(x => x.getAttribute('class'))")
     assert len(kinds) >= 5 and set(kinds) == {kind}

@@ -205,9 +205,7 @@ def below_each_other(*boxes):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("room", exhaustive_but([f"{PAGE}-iface"], ROOMS))
-def test_pairs_are_side_by_side_beside_contents_where_there_is_room(
-    room, visit
-):
+def test_pairs_are_side_by_side_beside_contents_if_there_is_room(room, visit):
     with visit(room) as seen:
         tab = seen.tab
         labels = tab.evaluate(

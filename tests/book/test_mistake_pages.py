@@ -95,9 +95,7 @@ def test_the_search_does_not_find_these_pages(book):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("page", exhaustive_but(["book/mistakes/why"], PAGES))
-def test_an_opened_page_is_accessible_fits_a_phone_and_wraps_its_diffs(
-    page, visit
-):
+def test_a_page_is_accessible_fits_a_phone_and_wraps_its_diffs(page, visit):
     with visit(page, theme="dark", width=390) as seen:
         seen.tab.evaluate(OPEN_ALL)
         assert serious_violations(seen, "dark", ONE_OF_EACH_KIND) == []

@@ -179,9 +179,7 @@ def test_the_picture_moves_unless_motion_is_unwelcome(visit):
 
 
 @pytest.mark.browser
-def test_without_javascript_each_step_has_its_drawing_and_its_lines(
-    without_javascript,
-):
+def test_without_javascript_steps_have_drawings_and_lines(without_javascript):
     tab = without_javascript(PAGE, viewport={"width": 390, "height": 844})
     assert tab.locator("svg.still:visible").count() == 8
     assert tab.locator(".does pre:visible").count() == 6
@@ -192,9 +190,7 @@ def test_without_javascript_each_step_has_its_drawing_and_its_lines(
 
 @pytest.mark.browser
 @pytest.mark.parametrize("is_real", exhaustive_but([False], [False, True]))
-def test_the_exercise_on_the_page_is_written_checked_and_ticked(
-    answering, is_real
-):
+def test_the_pages_exercise_is_written_checked_and_ticked(answering, is_real):
     with answering(page=PAGE, exercise=HERE, is_real=is_real) as seen:
         seen.write(ANSWER)
         seen.verdict = RIGHT

@@ -51,9 +51,7 @@ EXERCISES = re.compile(
 )
 
 
-def test_each_stub_is_to_be_an_editor_or_says_where_it_is_checked(
-    book, checked_here
-):
+def test_a_stub_is_an_editor_or_says_where_it_is_checked(book, checked_here):
     found = set()
     for key, stem in CHAPTERS.items():
         page = (book / "notebooks" / f"{stem}.html").read_text("utf-8")

@@ -223,9 +223,7 @@ def bare_start(browser):
 
 @pytest.mark.exhaustive
 @pytest.mark.serial
-def test_the_first_verdict_comes_within_1_4_of_pyodides_bare_start(
-    browser, address
-):
+def test_the_first_verdict_comes_within_1_4_of_a_bare_start(browser, address):
     ratios = []
     for _ in range(3):
         start = bare_start(browser)
@@ -239,9 +237,7 @@ def test_the_first_verdict_comes_within_1_4_of_pyodides_bare_start(
 
 @pytest.mark.exhaustive
 @pytest.mark.serial
-def test_a_check_takes_a_tenth_of_a_bare_start_and_the_slowest_a_third(
-    browser, engine
-):
+def test_checks_take_a_tenth_of_a_bare_start_at_most_a_third(browser, engine):
     start, seconds = bare_start(browser), {}
     engine.start()
     for name in offered():

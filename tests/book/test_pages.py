@@ -94,9 +94,7 @@ def test_hints_and_solution_follow_each_exercise(exercise, book):
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_the_card_holds_the_task_and_the_stub_below_it_the_code(
-    exercise, book
-):
+def test_the_card_holds_the_task_the_stub_below_it_the_code(exercise, book):
     key, _ = sources.split_id(exercise.id)
     page = soup(book / "notebooks" / f"{CHAPTERS[key]}.html")
     card = page.find(id=make_id(f"exercise-{exercise.id}"))

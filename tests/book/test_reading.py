@@ -51,9 +51,7 @@ def test_the_menu_leads_to_another_page_on_a_phone(phone):
 
 
 @pytest.mark.parametrize("side", ["primary", "secondary"])
-def test_a_drawer_has_a_button_to_close_it_and_escape_leaves_nothing(
-    phone, side
-):
+def test_a_drawer_has_a_close_button_and_escape_leaves_nothing(phone, side):
     drawer = phone.locator("dialog[open]")
     left = phone.locator("dialog[open], .tooltip:visible")
     phone.locator(f".{side}-toggle:visible").click()

@@ -106,9 +106,7 @@ def search(browser, address):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("asked", [ASKED, ASKED_LATER], ids=["first", "later"])
-def test_of_twenty_questions_eighteen_are_answered_by_the_first_three(
-    search, asked
-):
+def test_the_first_three_answer_eighteen_of_twenty_questions(search, asked):
     lost = {}
     for query, places in asked.items():
         found = search.evaluate(FOUND, query)

@@ -66,9 +66,7 @@ def test_the_reference_replaces_a_wrong_kernel():
         "tl.load(X - 2**33 + lane * 10**9, inside, 0.0)",
     ],
 )
-def test_a_load_outside_memory_is_a_wrong_answer_without_a_crash(
-    verdict, wild
-):
+def test_a_load_outside_memory_is_a_wrong_answer_not_a_crash(verdict, wild):
     load = 'tl.load(X + row * x_stride + lane, inside, -float("inf"))'
     assert RIGHT.count(load) == 1
     assert not verdict(RIGHT.replace(load, wild)).passed

@@ -113,9 +113,7 @@ def test_make_gpu_uses_the_given_python_and_installs_nothing(tmp_path):
     assert sorted(x.name for x in tmp_path.iterdir()) == ["Makefile", "python"]
 
 
-def test_the_commit_of_a_copy_without_history_is_read_from_the_environment(
-    monkeypatch,
-):
+def test_without_history_the_commit_is_that_of_the_environment(monkeypatch):
     monkeypatch.setattr(results, "_git", lambda *_: "")
     monkeypatch.setenv("COMMIT", "1234abc")
     assert results.about_this_machine()["commit"] == "1234abc"

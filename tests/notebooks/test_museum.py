@@ -55,9 +55,7 @@ def source(exhibit):
     return found
 
 
-def test_every_exhibit_has_its_source_or_says_where_it_was_invented(
-    museum, exhibits
-):
+def test_every_exhibit_has_its_source_or_says_it_is_invented(museum, exhibits):
     """And the first page counts them right."""
     sources = [source(exhibit) for exhibit in exhibits]
     found = [x for x in sources if x.startswith("Found here")]
@@ -158,9 +156,7 @@ def test_the_museum_passes_every_cell(museum, nbval, tmp_path):
     assert result.returncode == 0, result.stdout[-4000:]
 
 
-def test_an_exhibit_that_no_longer_fails_fails_its_cell(
-    museum, nbval, tmp_path
-):
+def test_an_exhibit_that_does_not_fail_fails_its_cell(museum, nbval, tmp_path):
     """When a library is repaired, its exhibit has to go."""
     changed = copy.deepcopy(museum)
     broken = next(cell for cell in changed.cells if is_exhibit(cell))

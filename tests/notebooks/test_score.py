@@ -58,9 +58,7 @@ EVERY = [(key, ALL) for key in CHAPTERS]
         *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in EVERY),
     ],
 )
-def test_the_score_equals_the_earned_points_in_every_state(
-    key, states, nbval, tmp_path
-):
+def test_the_score_is_what_each_state_has_earned(key, states, nbval, tmp_path):
     """Each state of a notebook, in the ways in which it comes back."""
     wanted = {}
     for name in states.split():
@@ -96,9 +94,7 @@ check("mask-padding", lambda *inputs: None)
 c = case()  # which a check brings along"""
 
 
-def test_saved_cards_change_neither_the_score_nor_what_is_compared(
-    nbval, tmp_path
-):
+def test_saved_cards_change_neither_scores_nor_comparisons(nbval, tmp_path):
     """Right answers pass and wrong ones fail, with the outputs of both."""
     notebook, expected = in_state("mask", "solved")
     right = ids(notebook)[0]

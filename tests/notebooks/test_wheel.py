@@ -135,9 +135,7 @@ def test_a_wheel_built_of_the_archive_has_the_same_files(wheel, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
-    wheel, tmp_path
-):
+def test_in_an_empty_environment_a_wheel_brings_all_it_needs(wheel, tmp_path):
     """Only pip's index is used; PIP_ARGS reaches pip, as in the Makefile."""
     subprocess.run([sys.executable, "-m", "venv", "env"], cwd=tmp_path)
     scripts = tmp_path / "env" / "bin"
@@ -187,9 +185,7 @@ def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
 
 
 @pytest.mark.exhaustive
-def test_every_command_that_installs_attn_works_as_it_is_written(
-    wheel, tmp_path
-):
+def test_every_command_that_installs_attn_works_as_written(wheel, tmp_path):
     """Offline, in an environment that finds the packages of this one."""
     own = ["-m", "venv", "--without-pip", str(tmp_path / "env")]
     subprocess.run([sys.executable, *own], check=True)

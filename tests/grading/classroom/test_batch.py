@@ -27,9 +27,7 @@ def damaged(folder, kinds):
     return find([folder])
 
 
-def test_each_broken_file_has_one_row_and_the_batch_ends(
-    tmp_path, log, grade_all
-):
+def test_a_broken_file_has_a_row_and_the_batch_ends(tmp_path, log, grade_all):
     submissions = damaged(tmp_path / "in", DAMAGE)
     results = grade_all(submissions)
     assert sorted(x.learner for x in results) == sorted(DAMAGE)

@@ -150,9 +150,7 @@ def test_gradescope_gets_a_documented_file_for_each_learner(reported):
     assert not alone.exists() or alone.read_bytes() == files[0].read_bytes()
 
 
-def test_the_same_results_give_the_same_files_and_others_are_left(
-    reported, tmp_path
-):
+def test_equal_results_give_equal_files_and_others_stay(reported, tmp_path):
     results, out = reported
     mixed = random.Random(1).sample(results, len(results))
     (tmp_path / "index.html").write_text("old")

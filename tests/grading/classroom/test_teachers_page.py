@@ -105,9 +105,7 @@ def test_attn_grade_prints_what_the_page_shows(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_a_chapter_with_a_learners_answers_prints_what_the_page_shows(
-    tmp_path,
-):
+def test_a_chapter_with_learners_answers_prints_what_the_page_shows(tmp_path):
     workspace.fill(tmp_path)
     chapter = notebooks.read(tmp_path / "03_masks.ipynb")
     names = ids(chapter)

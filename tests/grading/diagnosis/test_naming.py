@@ -138,9 +138,7 @@ linear-chunked | ((end - c).exp() * k).mT @ v => torch.einsum(\
         *((x, edited(x, edit), name) for x, edit, name in rows(FORMS)),
     ],
 )
-def test_an_answer_in_another_form_has_the_name_that_is_true(
-    exercise_id, answer, name
-):
+def test_an_answer_in_another_form_has_its_name(exercise_id, answer, name):
     assert judge(find(exercise_id), answer).mistake == name
 
 
@@ -182,9 +180,7 @@ tfm-tie_and_init | The embedding keeps size 1 | true\
         *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in rows(MORE)),
     ],
 )
-def test_a_true_name_is_given_and_a_false_one_is_not(
-    exercise_id, name, kind, part
-):
+def test_a_true_name_is_given_and_no_false_one(exercise_id, name, kind, part):
     exercise, mistake = unlisted(exercise_id, name)
     found = judge(exercise, mistake.answer).mistake or ""
     assert (part in found) == (kind == "true")
@@ -204,9 +200,7 @@ def test_what_no_list_has_gets_the_name_of_a_kind():
         ("pos-alibi_slopes", "the number of heads is another power of two"),
     ],
 )
-def test_a_change_without_an_end_is_stopped_by_its_turns(
-    exercise_id, condition
-):
+def test_a_change_without_end_is_stopped_by_its_turns(exercise_id, condition):
     """Each would take five seconds of the learner's, and there are many."""
     oracle = Oracle(find(exercise_id), 0)
     errors = [

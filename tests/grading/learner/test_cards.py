@@ -70,9 +70,7 @@ def card(data):
     return SimpleNamespace(plain=plain, html=html, soup=soup, text=text)
 
 
-def test_a_right_answer_says_what_was_tried_and_leads_to_the_next(
-    live, monkeypatch
-):
+def test_a_right_answer_says_what_was_tried_and_leads_on(live, monkeypatch):
     """By a link, but in Colab: an output there has no folder beside it."""
     [shown] = live(CHECKED)
     assert shown.plain == "✓ sdp-softmax  2/2 points"
@@ -253,9 +251,7 @@ def test_hints_why_and_goals_are_cards_too(live):
 
 
 @pytest.mark.parametrize("cell", [*KINDS, f"{REFUSED}\nwhy()"], ids=range(6))
-def test_a_card_in_plain_text_is_what_a_terminal_prints(
-    live, monkeypatch, cell
-):
+def test_a_card_in_plain_text_is_what_terminals_print(live, monkeypatch, cell):
     shown = live(cell)
     progress.update("sdp-softmax", hints=0)
     session._hints_shown.clear()
