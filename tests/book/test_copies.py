@@ -84,9 +84,7 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
     """The step of the workflow runs here, up to where it calls git."""
     steps = FLOWS["pages.yml"]["jobs"]["publish"]["steps"]
     (step,) = (x["run"] for x in steps if "copies" in x.get("name", ""))
-    (tmp_path / "_build" / "html" / "_sources" / "notebooks").mkdir(
-        parents=True
-    )
+    (tmp_path / "_build/html/_sources/notebooks").mkdir(parents=True)
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     origin = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_SHA": "0a1b"}
     places = os.environ | origin | {"GITHUB_REPOSITORY": "you/attention"}
@@ -100,11 +98,9 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
         "attn[learn] @ git+https://github.com/you/attention@0a1b",
     ]
     pins = (copies / "constraints.txt").read_text()
-    script = copies / "postBuild"
-    assert os.access(script, os.X_OK)
-    (package,) = re.findall(
-        r"-c constraints.txt (\S+)$", script.read_text(), re.M
-    )
+    assert os.access(copies / "postBuild", os.X_OK)
+    text = (copies / "postBuild").read_text()
+    (package,) = re.findall(r"-c constraints.txt (\S+)$", text, re.M)
     for name in ("torch", package):
         assert re.search(rf"(?m)^{name}==\d", pins)
 

@@ -26,19 +26,16 @@ def test_flops_on_the_page_equal_the_cost_model():
     starts = ("up-projection", "scores of heads", "weights times values or")
     columns = zip(*(values(HEADING, s) for s in starts), strict=True)
     for absorb, column in zip((False, True), columns, strict=True):
-        got = cost.latent_attention_cost(
-            *SIZES, absorb=absorb, is_causal=False
-        )
+        how = {"absorb": absorb, "is_causal": False}
+        got = cost.latent_attention_cost(*SIZES, **how)
         assert sum(column) == got.flops
     assert len(PAGE[HEADING]) == 7
 
 
 def test_bytes_on_the_page_equal_those_of_a_cache():
     cache = LatentCache()
-    shape = (x.B, 1, x.S)
-    cache.update(
-        torch.zeros(*shape, x.R).half(), torch.zeros(*shape, x.r).half()
-    )
+    new = [torch.zeros(x.B, 1, x.S, size).half() for size in (x.R, x.r)]
+    cache.update(*new)
     [latents] = values(HEADING, "bytes of the model's cache")
     assert latents == x.N * cache.nbytes
     assert latents == cost.latent_cache_bytes(x.B, x.S, x.N, x.R, x.r)

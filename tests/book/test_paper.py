@@ -112,9 +112,8 @@ def test_a_missing_browser_is_reported_in_one_line(
     use, missing, monkeypatch, capsys
 ):
     programs = {"playwright": "chromium"}  # and where, by what is missing
-    monkeypatch.setattr(
-        browser.shutil, "which", lambda _: programs.get(missing)
-    )
+    found = programs.get(missing)
+    monkeypatch.setattr(browser.shutil, "which", lambda _: found)
     monkeypatch.setattr(browser, "find_spec", lambda _: None)
     with pytest.raises(SystemExit, match=rf"^{missing} must be .*$") as caught:
         use(paper.HERE, [])

@@ -97,9 +97,8 @@ def test_a_figure_is_previewed_whole(seen, preview, theme):
     assert preview.locator("svg").first.bounding_box()["height"] > 200
     assert preview.locator("figcaption").inner_text().startswith("Fig. 3.1")
     assert preview.locator(STOPS).count() == 0
-    ids = preview.evaluate(
-        "e => [...e.querySelectorAll('[id]')].map(x => x.id)"
-    )
+    own = "e => [...e.querySelectorAll('[id]')].map(x => x.id)"
+    ids = preview.evaluate(own)
     assert ids and seen.tab.evaluate(TAKEN, ids) == []
     assert seen.tab.evaluate(FITS)
     seen.tab.evaluate(AXE)

@@ -108,13 +108,18 @@ def test_escape_ends_the_tooltip_of_a_button(light):
     tip.wait_for(state="hidden", timeout=2000)
 
 
-def test_the_copy_button_copies_the_command_without_its_prompt(light):
-    light.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    box = light.locator("div.highlight-console").first
+def copied(tab, box):
+    """Return what the button of a box copies."""
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     box.hover()
     box.locator("button.copybtn").click()
-    copied = light.evaluate("navigator.clipboard.readText()")
-    assert copied.strip() == "make lab"
+    tab.wait_for_selector("button.copybtn.success")
+    return tab.evaluate("navigator.clipboard.readText()")
+
+
+def test_the_copy_button_copies_the_command_without_its_prompt(light):
+    box = light.locator("div.highlight-console").first
+    assert copied(light, box).strip() == "make lab"
 
 
 def test_the_icons_need_no_script(light):

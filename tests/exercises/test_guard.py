@@ -81,9 +81,8 @@ def test_every_input_is_surrounded_by_nan(name):
             if isinstance(x, torch.Tensor):
                 memory = torch.empty(0).to(x.dtype).set_(x.untyped_storage())
                 assert memory[:64].isnan().all() and memory[-64:].isnan().all()
-                assert int((~memory.isnan()).sum()) == x.numel(), (
-                    case.condition
-                )
+                own = int((~memory.isnan()).sum())
+                assert own == x.numel(), case.condition
 
 
 def test_a_tile_loaded_by_a_descriptor_is_watched(write):

@@ -119,9 +119,8 @@ def test_a_check_without_triton_is_neither_right_nor_wrong():
     done = run_python(code)
     assert done.returncode == 0, done.stderr
     unavailable, sizes, traceback = done.stdout.splitlines()
-    assert unavailable.startswith(
-        f"· {exercise.id}  not available here: Triton"
-    )
+    said = f"· {exercise.id}  not available here: Triton"
+    assert unavailable.startswith(said)
     assert sizes == "3 16"
     assert "colab" in traceback
 

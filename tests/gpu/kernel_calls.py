@@ -79,10 +79,8 @@ def _attention(check: Check) -> Runs:
     sinks = options.pop("sinks", None)
     if sinks is not None:
         inputs["sinks"] = sinks
-    B, H, L, Dv = check.B, check.H, check.L, check.Dv
-    cotangents = [
-        _draw(check, 10, *shape) for shape in ((B, H, L, Dv), (B, H, L))
-    ]
+    shape = check.B, check.H, check.L
+    cotangents = [_draw(check, 10, *shape, *x) for x in ((check.Dv,), ())]
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
         leaves = {

@@ -174,9 +174,8 @@ class Session:
                     outcome = Outcome(error="the time was over")
                 elif not outcome.error:
                     left = min(60.0, left)
-                    worker.begin(
-                        run_one, case.name, ROUNDS, False, seconds=left
-                    )
+                    job = run_one, case.name, ROUNDS, False
+                    worker.begin(*job, seconds=left)
                     outcome = worker.outcome()
                 worker.stop()
                 self._keep(case, outcome)

@@ -156,9 +156,8 @@ def compare(
         are of the whole backward pass.
     """
     device = _device()
-    call = _call(
-        row.kernel, _tensors(row, row.length, _batch(row, device), device)
-    )
+    tensors = _tensors(row, row.length, _batch(row, device), device)
+    call = _call(row.kernel, tensors)
 
     def run(config: Config) -> None:
         with replaced(row, arch, config):
@@ -249,12 +248,8 @@ def _tensors(row: Row, length: int, batch: int, device: str) -> list[Tensor]:
     shapes += [(batch, kv_heads, length, row.head_dim)] * 2
     if row.kernel in ("dkdv", "dq"):
         shapes.append(shapes[0])
-    return [
-        torch.randn(shape, generator=g, device=device).to(
-            getattr(torch, row.dtype)
-        )
-        for shape in shapes
-    ]
+    drawn = (torch.randn(x, generator=g, device=device) for x in shapes)
+    return [x.to(getattr(torch, row.dtype)) for x in drawn]
 
 
 def _call(

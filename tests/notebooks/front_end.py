@@ -20,20 +20,18 @@ from attn.publishing import notebooks
 EXERCISE = "mask-causal"
 NAME = "causal"
 CHECK = f"check-{EXERCISE}"
+_CODE = r"(?ms)^## (\w+)\n```python\n(.*?)\n```"
+_LIST = r"(?ms)^## ([^\n]+)\n\n```\n(.*?)\n```"
 _ORDERS = Path(__file__).with_name("orders.md").read_text("utf-8")
 TEXTS = {
     name: text.replace("RIGHT", sources.solution(EXERCISE))
-    for name, text in re.findall(
-        r"(?ms)^## (\w+)\n```python\n(.*?)\n```", _ORDERS
-    )
+    for name, text in re.findall(_CODE, _ORDERS)
 } | {"stub": sources.stub(EXERCISE)}
 DOES = ("run all", "restart", "revert", "save", "new kernel")
 #: By headings: orders, and the sign of the answer that stands.
 ORDERS = {
     heading: {order: sign for sign, order in re.findall(r"([✗✓·]) (.+)", part)}
-    for heading, part in re.findall(
-        r"(?ms)^## ([^\n]+)\n\n```\n(.*?)\n```", _ORDERS
-    )
+    for heading, part in re.findall(_LIST, _ORDERS)
 }
 
 
@@ -77,9 +75,8 @@ class FrontEnd:
             if words in DOES:
                 getattr(self, words.replace(" ", "_"))()
             elif name == "-":
-                del self.nb.cells[
-                    self.at({"answer": EXERCISE}.get(text, text))
-                ]
+                text = {"answer": EXERCISE}.get(text, text)
+                del self.nb.cells[self.at(text)]
             else:
                 self.write(name, text)
 

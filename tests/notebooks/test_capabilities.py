@@ -87,9 +87,8 @@ def test_an_untouched_chapter_fails_only_its_checks(key, nbval_at, tmp_path):
     path, junit = sources.notebook_path(key), tmp_path / "junit.xml"
     notebook = notebooks.read(path)
     worth = cells.points(notebook)
-    _, score = nbval_at(
-        narrower()[-1], notebook, path.name, f"--junitxml={junit}"
-    )
+    words = path.name, f"--junitxml={junit}"
+    _, score = nbval_at(narrower()[-1], notebook, *words)
     failed = {
         about.get("exercise", case.get("name"))
         for case, about in junit_of(junit)

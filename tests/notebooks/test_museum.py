@@ -126,16 +126,11 @@ def test_an_exhibit_without_a_fact_is_named(museum, fact, text, replacement):
 
 def test_a_copy_has_the_index_as_a_table_of_links(museum):
     made = myst_to_markdown.copy_of(museum, set_up=False)
-    (text,) = [
-        x["source"] for x in made["cells"] if "| exhibit" in x["source"]
-    ]
     cells = {x["id"]: x["source"] for x in made["cells"]}
-    rows = re.findall(
-        r"^\| \[(.+)\]\(museum.ipynb#cell-id=(.+?)\) \| (.+) \|$", text, re.M
-    )
-    for (title, cell, facts), exhibit in zip(
-        rows, indexed(museum), strict=True
-    ):
+    (text,) = [x for x in cells.values() if "| exhibit" in x]
+    row = r"^\| \[(.+)\]\(museum.ipynb#cell-id=(.+?)\) \| (.+) \|$"
+    pairs = zip(re.findall(row, text, re.M), indexed(museum), strict=True)
+    for (title, cell, facts), exhibit in pairs:
         assert f"### {title}\n" in cells[cell].replace("`", "")
         assert facts.split(" | ") == [exhibit[x] for x in SHOWN]
 

@@ -272,10 +272,8 @@ def test_a_reference_to_a_section_leads_to_its_cell():
 
 def test_every_link_leads_to_a_cell_of_the_workspace(chapter):
     ids = {
-        f"{stem}.ipynb": {
-            f"cell-id={c['id']}" for c in notebook(stem)["cells"]
-        }
-        for stem in STEMS
+        f"{x}.ipynb": {f"cell-id={y['id']}" for y in notebook(x)["cells"]}
+        for x in STEMS
     }
     glossary = myst_to_markdown.glossary()
     ids["glossary.md"] = set(re.findall(r'<span id="(.+?)">', glossary))
@@ -400,9 +398,8 @@ def test_every_figure_has_its_number_and_caption_below_it(chapter):
         for i, x in enumerate(chapter.pristine["cells"])
         if "caption" in x["metadata"].get("mystnb", {}).get("figure", {})
     ]
-    captions = [
-        x["source"] for x in chapter.local["cells"] if "caption-" in x["id"]
-    ]
+    copied = chapter.local["cells"]
+    captions = [x["source"] for x in copied if "caption-" in x["id"]]
     assert len(figures) == len(captions) and (figures or not chapter.number)
     for second, caption in enumerate(captions, 1):
         first = chapter.number.removeprefix("0")

@@ -55,9 +55,8 @@ def test_every_pinned_version_installs_with_the_oldest_python():
     """Debian 12 has 3.11.2: a package that needs 3.11.5 would stop `make`."""
     about = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))
     oldest = about["project"]["requires-python"].removeprefix(">=") + ".0"
-    needs = {
-        x.name: x.metadata.get("Requires-Python", "") for x in distributions()
-    }
+    every = {x.name: x.metadata for x in distributions()}
+    needs = {n: x.get("Requires-Python", "") for n, x in every.items()}
     assert len(needs) > 100
     assert [n for n in needs if oldest not in SpecifierSet(needs[n])] == []
 
@@ -223,9 +222,8 @@ def first_cells():
     """What the first cells install: all the same."""
     lines = set()
     for path in notebooks.pristine():
-        first = next(
-            x for x in notebooks.read(path).cells if x.cell_type == "code"
-        )
+        cells = notebooks.read(path).cells
+        first = next(x for x in cells if x.cell_type == "code")
         lines.update(re.findall(r"%pip install -q (.+)", first.source))
     return lines
 

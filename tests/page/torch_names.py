@@ -43,9 +43,8 @@ def missing(real_one: Any, other: Any) -> list[str]:
 
 def text() -> str:
     """Return the file: a line for each owner of names."""
-    lines = (
-        f"{owner}: {' '.join(missing(*two))}" for owner, two in OWNERS.items()
-    )
+    found = {owner: missing(*two) for owner, two in OWNERS.items()}
+    lines = (f"{owner}: {' '.join(x)}" for owner, x in found.items())
     return "\n".join(lines) + "\n"
 
 

@@ -91,9 +91,8 @@ def test_nonsense_has_no_name(exercise_id):
     def nonsense(*args, **kwargs):
         right = exercise.reference(*args, **kwargs)
         if right.dtype == torch.bool:
-            return right ^ (
-                torch.arange(right.numel()).view(right.shape) % 7 == 3
-            )
+            number = torch.arange(right.numel()).view(right.shape)
+            return right ^ (number % 7 == 3)
         return torch.sin(right * 3.7 + 0.3)
 
     verdict = judge(exercise, nonsense)
