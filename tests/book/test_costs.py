@@ -159,7 +159,7 @@ def test_a_ridge_is_the_peak_over_the_bandwidth():
         assert below < peak == cost.roofline(ridge + 1, peak, bandwidth)
 
 
-BF16, GIB, LENGTH = 2, 2**30, 1024
+BF16, GIB, L = 2, 2**30, 1024
 
 
 def short(number, unit=1):
@@ -171,13 +171,13 @@ def read(m):
     """Bytes that a step reads: weights and cache; of look-ups, one row."""
     unused = max(m.max_positions - 1, 0) + (0 if m.tied else m.vocab_size - 1)
     weights = m.parameters() - unused * m.embed_dim
-    return BF16 * weights + m.cache_bytes(1, LENGTH)
+    return BF16 * weights + m.cache_bytes(1, L)
 
 
 def pairs(m):
     """The operations between tokens, when the text is read."""
     heads = m.num_heads, m.num_kv_heads, m.head_dim
-    call = cost.attention_cost(1, LENGTH, LENGTH, *heads, is_causal=True)
+    call = cost.attention_cost(1, L, L, *heads, is_causal=True)
     return m.num_layers * call.flops
 
 
@@ -192,30 +192,20 @@ MODELS = {
     "weights of a layer's matrices": lambda m: f"{m.layer_weights:,}",
     "weights, GB": lambda m: short(BF16 * m.parameters(), 1e9),
     "cache of a token, KiB": lambda m: short(m.cache_bytes(1, 1), 1024),
-    "cache of 1,024 tokens, MiB": (
-        lambda m: short(m.cache_bytes(1, LENGTH), 2**20)
-    ),
-    "prompt, TFLOPs": lambda m: short(
-        m.flops(1, LENGTH, logits_to_keep=1), 1e12
-    ),
+    "cache of 1,024 tokens, MiB": lambda m: short(m.cache_bytes(1, L), 2**20),
+    "prompt, TFLOPs": lambda m: short(m.flops(1, L, logits_to_keep=1), 1e12),
     "… of which pairs": lambda m: (
-        f"{100 * pairs(m) / m.flops(1, LENGTH, logits_to_keep=1):.1f} %"
+        f"{100 * pairs(m) / m.flops(1, L, logits_to_keep=1):.1f} %"
     ),
-    "step of decode, GFLOPs": lambda m: short(m.flops(1, 1, LENGTH), 1e9),
+    "step of decode, GFLOPs": lambda m: short(m.flops(1, 1, L), 1e9),
     "… GB that it reads": lambda m: short(read(m), 1e9),
-    "… FLOPs a byte": lambda m: short(m.flops(1, 1, LENGTH) / read(m)),
+    "… FLOPs a byte": lambda m: short(m.flops(1, 1, L) / read(m)),
     "… at least, on an H200, ms": lambda m: short(1e3 * read(m) / 4.8e12),
-    "training step, TFLOPs": lambda m: short(
-        m.training_flops(1, LENGTH), 1e12
-    ),
-    "… 6 × parameters × tokens": lambda m: short(
-        6 * m.parameters() * LENGTH, 1e12
-    ),
-    "kept for backward, GiB": lambda m: short(
-        m.activation_bytes(1, LENGTH), GIB
-    ),
+    "training step, TFLOPs": lambda m: short(m.training_flops(1, L), 1e12),
+    "… 6 × parameters × tokens": lambda m: short(6 * m.parameters() * L, 1e12),
+    "kept for backward, GiB": lambda m: short(m.activation_bytes(1, L), GIB),
     "… with plain attention": lambda m: short(
-        m.activation_bytes(1, LENGTH, fused=False), GIB
+        m.activation_bytes(1, L, fused=False), GIB
     ),
     "training with Adam, 16 bytes a parameter, GB": lambda m: short(
         16 * m.parameters(), 1e9

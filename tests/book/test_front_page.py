@@ -216,9 +216,8 @@ def test_a_tick_is_kept_counted_exported_erased_and_loaded(visit, tmp_path):
         tab = seen.tab
         tab.get_by_label(f"done: {exercises[1]}").press("Space")
         tab.reload()
-        kept = tab.locator(".tick input").evaluate_all(
-            "all => all.map(x => x.checked)"
-        )
+        checked = "all => all.map(x => x.checked)"
+        kept = tab.locator(".tick input").evaluate_all(checked)
         assert kept == [name == exercises[1] for name in exercises]
         menu = tab.locator(".bd-sidebar-primary a[href='#']")
         assert menu.inner_text().endswith(f" 1 of {len(exercises)}")

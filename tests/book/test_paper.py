@@ -75,9 +75,8 @@ def text_of_margin(sheet):
 
 
 def test_code_that_is_folded_on_the_screen_is_not_printed(sheets, short):
-    page = BeautifulSoup(
-        (short / f"{CHAPTER}.html").read_text("utf-8"), "html.parser"
-    )
+    html = (short / f"{CHAPTER}.html").read_text("utf-8")
+    page = BeautifulSoup(html, "html.parser")
     folded = page.select("details.hide.above-input pre")
     lines = {x.get_text().strip().splitlines()[0] for x in folded}
     assert lines

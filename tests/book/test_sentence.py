@@ -127,9 +127,8 @@ def test_typed_sentences_get_the_weights_of_attn(reads, restored, several):
     jobs = [*attention_heads.numbers()["near"].values()]
     # Of many beginnings and ends.
     texts = SENTENCES[:: several + (several > 1)]
-    for text, (tokens, shown) in zip(
-        texts, reads.evaluate(READ, texts), strict=True
-    ):
+    found = reads.evaluate(READ, texts)
+    for text, (tokens, shown) in zip(texts, found, strict=True):
         assert tokens == whole.tokens(text), text
         shown = torch.tensor(shown)  # (layers * H, L, L)
         own = maps(restored, text)

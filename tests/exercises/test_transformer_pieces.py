@@ -53,17 +53,15 @@ def test_mapped_weights_give_transformers_logits(kv_heads, interleaved, tied):
     if tied:
         del state["lm_head.weight"]  # a file of a tied model has none
     if interleaved:
+        how = {"to": "interleaved", "dim": 0, "head_dim": 6}
         for name, x in state.items():
             if "q_proj" in name or "k_proj" in name:
-                state[name] = convert_pairing(
-                    x, "interleaved", dim=0, head_dim=6
-                )
+                state[name] = convert_pairing(x, **how)
     mine = Llama(theirs.config)
     mine.load_state_dict(map_llama_weights(state, 4, kv_heads, interleaved))
     with torch.no_grad():
-        torch.testing.assert_close(
-            mine(ids), theirs(ids).logits, rtol=1e-4, atol=1e-4
-        )
+        logits = mine(ids), theirs(ids).logits
+    torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,8 @@ def test_dask_needs_workers(klass, grade_all):
 def test_a_cluster_grades_as_this_machine_does(processes, klass, grade_all):
     submissions = klass("a", "b", "c")
     with cluster(workers=2, processes=processes) as address:
-        there = grade_all(
-            submissions, out="there", pool=partial(dask.cluster, address)
-        )
+        pool = partial(dask.cluster, address)
+        there = grade_all(submissions, out="there", pool=pool)
     here = grade_all(submissions, out="here")
     assert {*there} == {*here}
     assert all(x.points for x in here)

@@ -84,10 +84,8 @@ def test_what_should_have_been_returned_is_beside_an_exception():
 
 
 def failure(condition, expected, got, index=0):
-    wrong = got != expected
-    problem = Problem(
-        "value", "differs", got=got, expected=expected, wrong=wrong
-    )
+    more = {"got": got, "expected": expected, "wrong": got != expected}
+    problem = Problem("value", "differs", **more)
     return Failure(Case(condition, (got,)), Outcome(got), [problem], index)
 
 

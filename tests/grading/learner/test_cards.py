@@ -132,9 +132,8 @@ def test_elements_are_a_table_and_beside_it_is_the_matrix_in_signs(live):
         if grid := parts.grid:
             expected += [grid.columns, *((i, *x) for i, x in grid.rows)]
         rows = shown.soup.select("tbody tr")
-        assert [[*x.stripped_strings] for x in rows] == [
-            [*map(str, x)] for x in expected
-        ]
+        texts = [[*x.stripped_strings] for x in rows]
+        assert texts == [[*map(str, x)] for x in expected]
     assert parts.elements and grid
 
 
@@ -238,9 +237,8 @@ def test_hints_why_and_goals_are_cards_too(live):
     live(REFUSED)
     [shown] = live("why()")
     assert shown.soup.details.has_attr("open") and NAME in shown.text
-    [reached, missed] = live(
-        "goal('loss', 1.5, at_most=1.9)\ngoal('no future', False)"
-    )
+    goals = "goal('loss', 1.5, at_most=1.9)\ngoal('no future', False)"
+    [reached, missed] = live(goals)
     assert reached.text == "✓ reached loss: 1.5, at most 1.9"
     assert missed.text == "· not yet no future"
     [solution] = live("solution('sdp-softmax')")
