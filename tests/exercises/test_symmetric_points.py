@@ -10,6 +10,7 @@ from attn.grading.checks.inputs import input_size, map_tensors
 from tests.marks import exhaustive_but
 
 EXERCISES = {x.id: x for x in every_exercise()}
+BREAKS = [(x, point) for x, y in EXERCISES.items() for point in y.breaks]
 
 
 @cache
@@ -26,15 +27,11 @@ def test_every_exercise_of_tensors_lists_its_symmetric_points(exercise):
 
 def test_every_point_applies_somewhere():
     assert len(POINTS) == 10
-    applied = {point for x in EXERCISES.values() for point in x.breaks}
-    assert applied == set(POINTS)
+    assert {point for _, point in BREAKS} == set(POINTS)
 
 
 @pytest.mark.parametrize("seed", exhaustive_but([0], [0, 7]))
-@pytest.mark.parametrize(
-    ("exercise", "point"),
-    [(x.id, point) for x in EXERCISES.values() for point in x.breaks],
-)
+@pytest.mark.parametrize(("exercise", "point"), BREAKS)
 def test_some_case_leaves_the_symmetric_point(exercise, point, seed):
     is_away = EXERCISES[exercise].breaks[point]
     left = [x.condition for x in cases(exercise, seed) if is_away(x)]

@@ -6,6 +6,7 @@ so that one wrong row among thousands is not averaged away.
 """
 
 import math
+from itertools import product
 from typing import Any
 
 import torch
@@ -27,41 +28,34 @@ def checks(dry: bool = False) -> list[Check]:
         dry: every kernel and variant once, at the smallest sizes.
     """
     dtypes = ("bfloat16", "float16", "float32")
-    serving = [(kernel, v) for kernel in ("decode", "varlen") for v in
-               ("causal", "all")]  # fmt: skip
+    calls = [("attention", v) for v in VARIANTS]
+    calls += product(("decode", "varlen"), ("causal", "all"))
     if dry:
-        calls = [*(("attention", v) for v in VARIANTS), *serving]
         calls += [(kernel, "all") for kernel in FORWARD_VARIANTS]
         calls += [("linear", "causal")]
         return [
             Check(*call, dtypes[i % 3], 16, 8, 1, 2, 1, 18, 35)
             for i, call in enumerate(calls)
         ]
+    kernels = ("attention", "decode", "varlen", "linear")
     found = [
         Check(kernel, "causal", dtype, *head)
-        for head in HEADS
-        for dtype in dtypes
-        for kernel in ("attention", "decode", "varlen", "linear")
+        for head, dtype, kernel in product(HEADS, dtypes, kernels)
     ]
     found += [
         Check(kernel, "causal", "bfloat16", *head)
-        for head in HEADS[:3]
-        for kernel in FORWARD_VARIANTS
+        for head, kernel in product(HEADS[:3], FORWARD_VARIANTS)
     ]
     long = {"B": 1, "H": 2, "Hkv": 1, "L": 4096, "S": 4096}
     found += [
         Check("attention", "causal", dtype, *head, **long)
-        for head in HEADS[:3]
-        for dtype in dtypes
+        for head, dtype in product(HEADS[:3], dtypes)
     ]
-    found += [
+    return found + [
         Check(*call, dtype, *head)
-        for head in HEADS[:2]
-        for dtype in ("bfloat16", "float32")
-        for call in (*(("attention", v) for v in VARIANTS), *serving)
+        for head, dtype, call in product(HEADS[:2], dtypes[::2], calls)
         if call[1] != "causal"
     ]
-    return found
 
 
 def check(check: Check) -> dict[str, Any]:

@@ -172,11 +172,8 @@ def run(address: str, argv: list[str]) -> int:
     """Run a module in a child of the server; return its exit status."""
     with socket.socket(socket.AF_UNIX) as request:
         request.connect(address)
-        module = {
-            "argv": argv,
-            "folder": os.getcwd(),
-            "environment": dict(os.environ),
-        }
+        module = {"argv": argv, "folder": os.getcwd()}
+        module["environment"] = dict(os.environ)
         text = json.dumps(module).encode() + b"\n"
         sent = socket.send_fds(request, [text], [0, 1, 2])
         request.sendall(text[sent:])

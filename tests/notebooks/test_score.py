@@ -47,17 +47,11 @@ def in_state(key, state):
     }
 
 
-EVERY = [(key, ALL) for key in CHAPTERS]
+EVERY = [pytest.param(x, ALL, marks=pytest.mark.exhaustive) for x in CHAPTERS]
 
 
 @pytest.mark.parametrize("nbval", ["prefork"], indirect=True)
-@pytest.mark.parametrize(
-    ("key", "states"),
-    [
-        *KINDS.items(),
-        *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in EVERY),
-    ],
-)
+@pytest.mark.parametrize(("key", "states"), [*KINDS.items(), *EVERY])
 def test_the_score_is_what_each_state_has_earned(key, states, nbval, tmp_path):
     """Each state of a notebook, in the ways in which it comes back."""
     wanted = {}

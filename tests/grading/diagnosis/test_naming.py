@@ -170,14 +170,11 @@ why-kernel_regression | The bandwidth is not squared | true\
 tfm-tie_and_init | The embedding keeps size 1 | true\
  | Off by the factor 1 / std
 """
+LONG = [pytest.param(*x, marks=pytest.mark.exhaustive) for x in rows(MORE)]
 
 
 @pytest.mark.parametrize(
-    ("exercise_id", "name", "kind", "part"),
-    [
-        *rows(NAMES),
-        *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in rows(MORE)),
-    ],
+    ("exercise_id", "name", "kind", "part"), [*rows(NAMES), *LONG]
 )
 def test_a_true_name_is_given_and_no_false_one(exercise_id, name, kind, part):
     exercise, mistake = unlisted(exercise_id, name)

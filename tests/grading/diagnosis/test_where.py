@@ -131,13 +131,8 @@ PARTS = [
         "raw_decode",
         "in the line return json.loads",
     ),
-    (
-        "mask-apply_mask",
-        "- -torch.inf\n+ (scores.min() - 20).item()",
-        "behaves like",
-        "",
-    ),
     *rows(f"""
+mask-apply_mask | -torch.inf => (scores.min() - 20).item() | behaves like | it
 pos-permutation_test | {MOVED} => torch.where({MOVED} < 0.1, 0.0, {MOVED})\
  | The result is 0 throughout | wrong elements are 0
 linear-gated_delta_chunked | key = F.normalize(key, dim=-1) => key = key\
