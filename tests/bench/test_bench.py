@@ -117,10 +117,8 @@ def test_a_goal_that_is_missed_is_shown_as_missed():
 
 def test_a_goal_is_shown_beside_its_limit():
     """Three products are what exact scores of 16 bits need."""
-    case = made(
-        **{"two products": peer([1.0]), "three products": peer([1.4])},
-        auto=peer([2.0]),
-    )
+    peers = {"two products": peer([1.0]), "three products": peer([1.4])}
+    case = made(**peers, auto=peer([2.0]))
     case["case"] = "cpu-latent-128-bfloat16-4096"
     about = results.about_this_machine()
     run = {"cases": [case], "about": about, "dry": False, "pending": []}
@@ -132,11 +130,8 @@ def test_a_goal_is_shown_beside_its_limit():
 
 def test_ratios_are_normalised_by_the_work_of_each_peer():
     """A copy moves more bytes than a cache has."""
-    case = made(
-        auto=peer([1.0], work=8e9),
-        SDPA=peer([1.0], work=16e9),
-        naive={"missing": "no"},
-    )
+    copy = peer([1.0], work=16e9)
+    case = made(auto=peer([1.0], work=8e9), SDPA=copy, naive={"missing": "no"})
     for name in ("auto", "SDPA"):
         case["peers"][name]["peak_bytes"] = 1
     (first,) = results.ratios(case)

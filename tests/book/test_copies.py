@@ -115,12 +115,9 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
 def test_a_copy_installs_the_tag_that_it_is_of(
     kind, name, wanted, monkeypatch, repository, tmp_path
 ):
-    for variable, value in {
-        "SERVER_URL": "https://github.com",
-        "REPOSITORY": "you/attention",
-        "REF_TYPE": kind,
-        "REF_NAME": name,
-    }.items():
+    known = {"SERVER_URL": "https://github.com", "REPOSITORY": "you/attention"}
+    known |= {"REF_TYPE": kind, "REF_NAME": name}
+    for variable, value in known.items():
         monkeypatch.setenv(f"GITHUB_{variable}", value)
     folder = tmp_path / "_sources" / "notebooks"
     folder.mkdir(parents=True)

@@ -16,10 +16,8 @@ SIZES = (x.B, x.L, x.S, x.H, x.R, x.n, x.r, x.v)
 
 def both(*sizes):
     """What latents cost, expanded and absorbed."""
-    return [
-        cost.latent_attention_cost(*sizes, absorb=is_absorbed)
-        for is_absorbed in (False, True)
-    ]
+    how = ({"absorb": is_absorbed} for is_absorbed in (False, True))
+    return [cost.latent_attention_cost(*sizes, **x) for x in how]
 
 
 def test_flops_on_the_page_equal_the_cost_model():

@@ -8,7 +8,7 @@ import torch
 from attn.data import minilm
 from book.figures import attention_heads, one_page
 from book.speed import MEASURED
-from tests.book.answering import ANSWER, EXERCISE, RIGHT
+from tests.book.answering import ANSWER, CHAPTER, EXERCISE, RIGHT
 from tests.book.pages import ROOT, soup
 from tests.book.test_browser import (
     ONE_OF_EACH_KIND,
@@ -95,22 +95,15 @@ def test_each_of_the_nine_lines_is_quoted_by_the_step_that_it_does(book):
     lines = {re.sub(" +#.*", "", x).strip() for x in code}
     steps = [x.find_parent("section") for x in page.select("svg.still")]
     does = [x.select_one(".does") for x in steps]
-    quoted = [
-        line.strip()
-        for x in does
-        if x is not None
-        for line in x.get_text().strip().splitlines()
-    ]
-    assert len(lines) == 9 and {*quoted} == lines
+    texts = [x.get_text().strip() for x in does if x is not None]
+    quoted = {line.strip() for x in texts for line in x.splitlines()}
+    assert len(lines) == 9 and quoted == lines
     assert [n for n, x in enumerate(does, start=1) if not x] == [1, 7]
 
 
 def test_the_exercise_has_its_task_its_hints_and_its_solution(book):
     """As the same exercise has them in its chapter."""
-    here, there = (
-        soup(book / f"{x}.html")
-        for x in (PAGE, "notebooks/02_scaled_dot_product")
-    )
+    here, there = (soup(book / f"{x}.html") for x in (PAGE, CHAPTER))
     for kind in (".exercise-card", ".exercise-hint", ".exercise-solution"):
         own = [x.get_text() for x in here.select(kind)]
         assert own == [x.get_text() for x in there.select(kind)][: len(own)]
@@ -201,7 +194,7 @@ def test_the_pages_exercise_is_written_checked_and_ticked(answering, is_real):
         assert "of this chapter" not in seen.card.inner_text()
         assert seen.tab.locator(".answer-notebook").count() == 0
         assert seen.tab.get_by_label(f"done: {EXERCISE}").is_checked()
-        seen.page = "notebooks/02_scaled_dot_product"
+        seen.page = CHAPTER
         seen.open(EXERCISE)  # where the same exercise has the same text
         assert seen.text() == ANSWER
         assert seen.complaints == []

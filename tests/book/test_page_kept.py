@@ -14,6 +14,7 @@ from tests.grading.classroom.damage.kinds import cell_of
 from tests.processes import run
 
 pytestmark = pytest.mark.browser
+A_CLASS = "notebooks/10_kv_cache", "cache-KVCache"
 
 
 def test_what_is_written_outlives_the_tab_and_a_reset(answering):
@@ -100,10 +101,7 @@ def opened(seen, path):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("page", "exercise"),
-    [(CHAPTER, EXERCISE), ("notebooks/10_kv_cache", "cache-KVCache")],
-)
+@pytest.mark.parametrize(("page", "exercise"), [(CHAPTER, EXERCISE), A_CLASS])
 def test_the_notebook_that_is_downloaded_is_graded_and_opened(
     answering, page, exercise, tmp_path
 ):

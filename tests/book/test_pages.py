@@ -33,11 +33,8 @@ class Anchors(HTMLParser):
 
 
 def test_no_internal_link_is_dead(book):
-    pages = {
-        path: Anchors(path)
-        for path in book.rglob("*.html")
-        if "_static" not in path.parts
-    }
+    files = (x for x in book.rglob("*.html") if "_static" not in x.parts)
+    pages = {path: Anchors(path) for path in files}
     dead, followed = [], 0
     for path, page in pages.items():
         for link in page.links:

@@ -4,19 +4,23 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attn import functional
 from attn.exercises.ring.lockstep import run_ranks, shards
 from attn.exercises.ring.texts import CROSSED
 from attn.exercises.spec import find
+from attn.functional import scaled_dot_product_attention
 from attn.grading.checks.clock import Clock
+
+
+def attended(query, key, value, is_causal=False):
+    """Return what one machine computes: the output, and its log-sum-exp."""
+    options = {"is_causal": is_causal, "enable_gqa": True, "return_lse": True}
+    return scaled_dot_product_attention(query, key, value, **options)
 
 
 def backward(tensors, d_out, is_causal):
     """Return what a backward gets of one machine, and what it gives."""
     leaves = [x.clone().requires_grad_() for x in tensors]
-    out, lse = functional.scaled_dot_product_attention(
-        *leaves, is_causal=is_causal, enable_gqa=True, return_lse=True
-    )
+    out, lse = attended(*leaves, is_causal)
     grads = torch.autograd.grad(out, leaves, d_out)
     return (*tensors, out.detach(), lse.detach(), d_out), grads
 
@@ -94,11 +98,8 @@ def test_a_crossed_run_has_the_tensors_of_its_messages():
         query, key, value, world_size, layout, is_causal, _ = case.args
         got = exercise.use(exercise.reference, *case.args)
         for rank in range(world_size):
-            out = functional.scaled_dot_product_attention(
-                *(0.5 * x for x in (query, key, value)),
-                is_causal=is_causal,
-                enable_gqa=True,
-            )
+            halves = (0.5 * x for x in (query, key, value))
+            out, _ = attended(*halves, is_causal)
             part = shards(out, world_size, layout)[rank]
             assert_close(got[f"out of rank {rank}"], part)
 
@@ -133,12 +134,7 @@ def test_attention_of_many_ranks_equals_that_of_one(name):
         options = case.args[4:]
         layout = options[0] if len(options) == 2 else "contiguous"
         layout = layout if name == "ring_forward" else "contiguous"
-        out, lse = functional.scaled_dot_product_attention(
-            *tensors,
-            is_causal=options[-1] if options else False,
-            enable_gqa=True,
-            return_lse=True,
-        )
+        out, lse = attended(*tensors, options[-1] if options else False)
         got = exercise.use(exercise.reference, *tensors, world_size, *options)
         assert_shared(got, "out", out, world_size, layout)
         if name == "ring_forward":
@@ -150,9 +146,7 @@ def test_decoding_against_a_spread_cache_equals_a_whole_one():
     for case in own_messages(exercise):
         query, *parts = case.args
         key, value = (torch.cat(x, 2) for x in parts)
-        expected = functional.scaled_dot_product_attention(
-            query.double(), key.double(), value.double(), enable_gqa=True
-        )
+        expected, _ = attended(query.double(), key.double(), value.double())
         got = exercise.use(exercise.reference, query, *parts)
         for rank in range(len(parts[0])):
             mine = got[f"out of rank {rank}"].double()

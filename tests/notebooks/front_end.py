@@ -202,11 +202,8 @@ _kept = {}
 
 
 def keep(number, with_files=True):
-    files = {
-        x: (x.read_bytes(), x.stat().st_mtime_ns)
-        for x in FILES
-        if with_files and x.exists()
-    }
+    there = [x for x in FILES if with_files and x.exists()]
+    files = {x: (x.read_bytes(), x.stat().st_mtime_ns) for x in there}
     kernel = [*ran._runs], {**session._last}
     _kept[number] = *kernel, ran._shell.user_ns.get(NAME), files
     return number

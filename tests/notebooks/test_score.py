@@ -167,11 +167,8 @@ def test_junit_and_parallel_workers_have_the_same_points(nbval, tmp_path):
     path = written(notebook, tmp_path)
     _, score = nbval(path, f"--junitxml={junit}", *workers)
     assert score == {"mine": expected}
-    found = {
-        about["exercise"]: int(about["points"])
-        for _, about in junit_of(junit)
-        if "exercise" in about
-    }
+    every = (about for _, about in junit_of(junit) if "exercise" in about)
+    found = {x["exercise"]: int(x["points"]) for x in every}
     assert found == {name: x[1] for name, x in expected.items()}
 
 

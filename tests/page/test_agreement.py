@@ -22,13 +22,8 @@ from tests.page.verdicts import browser_files, cards
 IDS = offered()
 FILES = root() / FOLDER
 INDEX = json.loads((FILES / "index.json").read_text("utf-8"))
-SHORT = [
-    min(
-        (x for x in IDS if x.startswith(f"{key}-")),
-        key=lambda x: INDEX[x]["bytes"],
-    )
-    for key in dict.fromkeys(x.partition("-")[0] for x in IDS)
-]
+LONGEST_FIRST = sorted(IDS, key=lambda x: -INDEX[x]["bytes"])
+SHORT = [*{x.partition("-")[0]: x for x in LONGEST_FIRST}.values()]
 WHOLE = [pytest.param(x, 1, marks=pytest.mark.exhaustive) for x in IDS]
 
 

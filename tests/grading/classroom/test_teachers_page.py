@@ -52,10 +52,8 @@ def test_the_workflow_makes_a_target_and_keeps_the_folders_it_names():
 
 
 def test_actions_are_ours_pinned_by_commit_and_say_their_version():
-    every, ours = (
-        re.findall(r"^ *(?:- )?uses: (?!\./)(.+)$", x, re.M)
-        for x in (WORKFLOW + OURS, OURS)
-    )
+    uses = re.compile(r"^ *(?:- )?uses: (?!\./)(.+)$", re.M)
+    every, ours = map(uses.findall, (WORKFLOW + OURS, OURS))
     assert len(ours) > 6 and len(every) - len(ours) == 4
     assert set(every) == set(ours)
     pinned = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")

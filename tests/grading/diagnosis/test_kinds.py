@@ -126,6 +126,7 @@ LAYERS = [
 ]
 
 MISSING = "- gather(*attend(\n+ gather(*block_gradients("
+UNDEFINED = "block_gradients is not defined: its cell has not been run"
 #: Of a helper of another cell, the cell.
 CELL = "Have you run the cell below the heading"
 
@@ -133,12 +134,7 @@ CELL = "Have you run the cell below the heading"
 @pytest.mark.parametrize(
     ("exercise_id", "edit", "name", "words"),
     [
-        (
-            "ring-decode_attention",
-            MISSING,
-            "block_gradients is not defined: its cell has not been run",
-            CELL,
-        ),
+        ("ring-decode_attention", MISSING, UNDEFINED, CELL),
         *((*x, "") for x in rows(NAMES)),
         *(("sdp-SelfAttention", *x) for x in LAYERS),
     ],

@@ -121,10 +121,9 @@ def test_the_name_the_question_and_the_input_of_a_mistake_are_apart(live):
 
 def test_elements_are_a_table_and_beside_it_is_the_matrix_in_signs(live):
     """test_compare.py proves which elements they are."""
-    for exercise_id, answer in (
-        ("pos-alibi_slopes", "lambda n: 2.0 ** -torch.arange(n)"),
-        ("mask-causal", TRIANGLE),
-    ):
+    slopes = "lambda n: 2.0 ** -torch.arange(n)"
+    answers = {"pos-alibi_slopes": slopes, "mask-causal": TRIANGLE}
+    for exercise_id, answer in answers.items():
         [shown] = live(f"check({exercise_id!r}, {answer})")
         assert "  not right yet, not stored\n" in shown.plain
         parts = session._last[exercise_id].parts
