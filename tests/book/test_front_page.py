@@ -64,8 +64,7 @@ def test_each_line_leads_to_its_chapters_and_each_chapter_has_a_line(door):
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_a_chapters_card_has_title_minutes_exercises_and_points(front, key):
     stem = CHAPTERS[key]
-    notebook = json.loads((ROOT / f"notebooks/{stem}.ipynb").read_text())
-    text = "".join("".join(cell["source"]) for cell in notebook["cells"])
+    text = "".join("".join(x["source"]) for x in notebook(stem)["cells"])
     title = re.search(r"^# (.+)$", text, re.M)[1]
     minutes = re.search(r"in about (\d+) minutes", text)[1]
     exercises = chapter(key)

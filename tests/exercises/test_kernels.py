@@ -14,6 +14,7 @@ from tests.processes import run_python
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
 RIGHT = sources.solution(exercise.id) + "\n"
+FAR = "it writes memory that is far from OUT"
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_a_load_outside_memory_is_a_wrong_answer_not_a_crash(verdict, wild):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("tl.store(OUT + 2**40 + lane, e)", "it writes memory that is far"),
+        ("tl.store(OUT + 2**40 + lane, e)", FAR),
         ("lane = tl.nothing(3)", "has no attribute 'nothing'"),
     ],
 )

@@ -172,12 +172,9 @@ def _varlen(check: Check) -> Runs:
             out, lse = function(*tensors, *ends, many, return_lse=True, **own)
         else:
             own |= {"q_offset": 0, "enable_gqa": True, "return_lse": True}
-            single = (
-                x.transpose(0, 1).split(lengths, 1)
-                for x, lengths in zip(
-                    tensors, (q_lengths, k_lengths, k_lengths), strict=True
-                )
-            )
+            lengths = q_lengths, k_lengths, k_lengths
+            pairs = zip(tensors, lengths, strict=True)
+            single = (x.transpose(0, 1).split(n, 1) for x, n in pairs)
             parts = (function(*x, **own) for x in zip(*single, strict=True))
             outs, lses = zip(*parts, strict=True)
             out, lse = torch.cat(outs, 1).transpose(0, 1), torch.cat(lses, 1)
