@@ -53,7 +53,8 @@ def checks(dry: bool = False) -> list[Check]:
     ]
     return found + [
         Check(*call, dtype, *head)
-        for head, dtype, call in product(HEADS[:2], dtypes[::2], calls)
+        for head, dtype in product(HEADS[:2], dtypes[::2])
+        for call in calls
         if call[1] != "causal"
     ]
 

@@ -23,7 +23,8 @@ IDS = offered()
 FILES = root() / FOLDER
 INDEX = json.loads((FILES / "index.json").read_text("utf-8"))
 LONGEST_FIRST = sorted(IDS, key=lambda x: -INDEX[x]["bytes"])
-SHORT = [*{x.partition("-")[0]: x for x in LONGEST_FIRST}.values()]
+SHORT = {x.partition("-")[0]: x for x in LONGEST_FIRST}.values()
+SHORT = sorted(SHORT, key=IDS.index)
 WHOLE = [pytest.param(x, 1, marks=pytest.mark.exhaustive) for x in IDS]
 
 
