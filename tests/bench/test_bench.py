@@ -1,7 +1,5 @@
 """The benchmark runs everywhere, and says nothing that it has not measured."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from dataclasses import replace
@@ -22,15 +20,11 @@ from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 
-
 NAMES = [x.name for x in CASES]
+SOME = NAMES[::6]
 
 
-@pytest.fixture(
-    scope="module",
-    params=exhaustive_but([NAMES[::6]], [NAMES[::6], NAMES]),
-    ids=["some", "all"],
-)
+@pytest.fixture(scope="module", params=exhaustive_but([SOME], [SOME, NAMES]))
 def names(request):
     return request.param
 
@@ -123,10 +117,8 @@ def test_a_goal_that_is_missed_is_shown_as_missed():
 
 def test_a_goal_is_shown_beside_its_limit():
     """Three products are what exact scores of 16 bits need."""
-    case = made(
-        **{"two products": peer([1.0]), "three products": peer([1.4])},
-        auto=peer([2.0]),
-    )
+    peers = {"two products": peer([1.0]), "three products": peer([1.4])}
+    case = made(**peers, auto=peer([2.0]))
     case["case"] = "cpu-latent-128-bfloat16-4096"
     about = results.about_this_machine()
     run = {"cases": [case], "about": about, "dry": False, "pending": []}
@@ -138,11 +130,8 @@ def test_a_goal_is_shown_beside_its_limit():
 
 def test_ratios_are_normalised_by_the_work_of_each_peer():
     """A copy moves more bytes than a cache has."""
-    case = made(
-        auto=peer([1.0], work=8e9),
-        SDPA=peer([1.0], work=16e9),
-        naive={"missing": "no"},
-    )
+    copy = peer([1.0], work=16e9)
+    case = made(auto=peer([1.0], work=8e9), SDPA=copy, naive={"missing": "no"})
     for name in ("auto", "SDPA"):
         case["peers"][name]["peak_bytes"] = 1
     (first,) = results.ratios(case)
@@ -199,6 +188,18 @@ def test_stored_runs_are_complete_unchanged_and_of_a_commit():
     assert known.returncode or known.stdout.strip() == "commit"
 
 
+def tried(run, kernel, head_dim):
+    """Return a row for bfloat16, and seconds by the fields of its trials."""
+    at = {"kernel": kernel, "head_dim": head_dim, "dtype": "bfloat16"}
+    rows = run["sweep"]["rows"]
+    (row,) = (x for x in rows if {name: x[name] for name in at} == at)
+    return row, {
+        tuple(x["config"].values()): statistics.median(x["seconds"])
+        for x in row["tried"]
+        if "seconds" in x
+    }
+
+
 def test_the_sentences_of_chapters_12_and_13_hold_for_the_runs_on_an_h100():
     first, last = (x for x in results.stored() if "gpu" in x["about"])
     for run, right in ((first, 135), (last, 111)):
@@ -220,39 +221,22 @@ def test_the_sentences_of_chapters_12_and_13_hold_for_the_runs_on_an_h100():
     assert [round(x / 1e12) for x in rates] == [790, 529, 635]
     assert 1.05 < faster(last, "gpu-backward-128", "Flex", "triton") < 1.15
     assert faster(first, "gpu-decode", "SDPA", "copy") > 1
-    rows = {(x["kernel"], x["head_dim"]): x for x in last["sweep"]["rows"]
-            if x["dtype"] == "bfloat16"}  # fmt: skip
     saved = []
     for head_dim in (64, 128, 256):
-        tried, own = [], rows["forward", head_dim]["shipped"]
-        for variant in ("tma", "persistent", "pointers"):
-            (same,) = (
-                statistics.median(x["seconds"])
-                for x in rows["forward", head_dim]["tried"]
-                if x["config"] == {**own, "variant": variant}
-            )
-            tried.append(same)
-        assert tried == sorted(tried), "a persistent grid is in between"
-        saved.append(round(100 * (1 - tried[0] / tried[2])))
+        row, times = tried(last, "forward", head_dim)
+        *tile, _ = row["shipped"].values()
+        found = [times[*tile, x] for x in ("tma", "persistent", "pointers")]
+        assert found == sorted(found), "a persistent grid is in between"
+        saved.append(round(100 * (1 - found[0] / found[2])))
     assert (min(saved), max(saved)) == (13, 22)
-
-    def spent(row):
-        return {
-            tuple(x["config"].values()): statistics.median(x["seconds"])
-            for x in row["tried"]
-            if "seconds" in x
-        }
-
     for kernel, percent in (("dkdv", 3), ("dq", 1)):
-        times = spent(rows[kernel, 128])
-        *tile, _ = rows[kernel, 128]["shipped"].values()
+        row, times = tried(last, kernel, 128)
+        *tile, _ = row["shipped"].values()
         ratio = times[*tile, "tma"] / times[*tile, "pointers"]
         assert round(100 * (1 - ratio)) == percent
-    (dkdv,) = (x for x in first["sweep"]["rows"] if
-               (x["kernel"], x["head_dim"], x["dtype"])
-               == ("dkdv", 128, "bfloat16"))  # fmt: skip
+    dkdv, times = tried(first, "dkdv", 128)
     assert 1.9 < dkdv["ratio"] < 2.1, "half of the time"
-    times = {x[:3]: y for x, y in spent(dkdv).items() if x[3] == 2}
+    times = {x[:3]: y for x, y in times.items() if x[3] == 2}
     four, eight = times[32, 64, 4], times[32, 64, 8]
     assert round(eight / four, 1) == 1.7, "warps alone, with the same tile"
     assert times[64, 64, 4] < times[64, 64, 8], "though it spills more"
@@ -267,8 +251,7 @@ def test_the_sentences_of_chapter_13_hold_for_the_run_on_a_cpu():
     cases = {x["case"]: x["peers"] for x in results.latest("cpu")["cases"]}
     for name, layer, extra in (("", 0.4, 0.1), ("-576", 1.8, 0.01)):
         peers = cases[f"cpu-attached-generation{name}"]
-        ours, theirs = (
-            statistics.median(peers[x]["seconds"]) for x in ("auto", "sdpa")
-        )
+        both = (peers[x]["seconds"] for x in ("auto", "sdpa"))
+        ours, theirs = map(statistics.median, both)
         assert round(theirs / 400 * 1e3, 1) == layer, "ms: 4 layers, 100 times"
         assert 0.5 * extra < ours / theirs - 1 < 1.1 * extra

@@ -99,8 +99,5 @@ class Page:
         self.button("Check").click()
         self.cell.locator(".answer-card:not(.stale)").wait_for()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
         self.context.close()

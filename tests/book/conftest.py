@@ -125,4 +125,4 @@ def visit(browser, address):
 @pytest.fixture
 def answering(browser, address):
     """Open an exercise on its page."""
-    return lambda **how: Page(browser, address, **how)
+    return lambda **how: contextlib.closing(Page(browser, address, **how))

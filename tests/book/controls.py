@@ -90,6 +90,5 @@ def baked(name):
 
 def numbers_of(text):
     """Return the numbers of a text, in which minus is a sign of its own."""
-    return [
-        float(x) for x in re.findall(r"-?\d+\.?\d*", text.replace("−", "-"))
-    ]
+    text = text.replace("−", "-")
+    return [float(x) for x in re.findall(r"-?\d+\.?\d*", text)]

@@ -1,7 +1,5 @@
 """The tables of the cost sheet, and what their formulas are worth."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from types import SimpleNamespace
@@ -39,9 +37,7 @@ PAGE = sections()
 
 def formulas(heading, start):
     """The formulas of the line that begins so, the label's left out."""
-    (cells,) = (
-        cells for label, cells in PAGE[heading].items() if start in label
-    )
+    (cells,) = (y for label, y in PAGE[heading].items() if start in label)
     return [tex for c in cells for tex in re.findall(r"\$(.+?)\$", c)]
 
 

@@ -6,27 +6,18 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup
 
+from attn.exercises import CHAPTERS
+from attn.publishing.myst_to_markdown.targets import notebook
 from book.paper import parts
 from tests.marks import exhaustive_but
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {  # those that one can touch, and their pages
-    "alibi_reach": "notebooks/06_positions",
-    "attention_heads": "notebooks/02_scaled_dot_product",
-    "block_tiles": "notebooks/14_flex",
-    "cache_slots": "notebooks/10_kv_cache",
-    "linear_state": "notebooks/19_linear",
-    "logit_lens": "notebooks/09_transformer",
-    "hf_forward": "notebooks/15_attention_interface",
-    "key_choice": "notebooks/18_latent_sparse",
-    "mask_workbench": "notebooks/03_masks",
-    "online_softmax": "notebooks/11_online_softmax",
-    "ring_turn": "notebooks/17_many_machines",
-    "rope_dial": "notebooks/07_rope",
-    "serve_timeline": "notebooks/16_serving",
-    "soft_lookup": "notebooks/01_why_attention",
-    "split_kv": "notebooks/13_fused_backward_decode",
-    "tile_walk": "notebooks/11_online_softmax",
+    tag.removeprefix("touch-"): f"notebooks/{stem}"
+    for stem in CHAPTERS.values()
+    for cell in notebook(stem)["cells"]
+    for tag in cell["metadata"].get("tags", [])
+    if tag.startswith("touch-")
 }
 
 
@@ -46,12 +37,8 @@ def pages():
 
 
 #: One page of each kind.
-KINDS = [
-    "book/intro",
-    "book/api/masks",
-    "notebooks/02_scaled_dot_product",
-    "notebooks/museum",
-]
+KINDS = ["book/intro", "book/api/masks", "notebooks/museum"]
+KINDS += ["notebooks/02_scaled_dot_product"]
 
 
 def views():

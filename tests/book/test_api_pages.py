@@ -1,7 +1,5 @@
 """The API: a page a module, a table of its names, an entry for each."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pydoc
@@ -11,6 +9,7 @@ import pytest
 
 from tests.book.pages import API, ROOT, soup
 from tests.book.test_browser import results
+from tests.book.test_reading import copied
 from tests.marks import exhaustive_but
 
 OVERVIEW = "book/api/index"
@@ -61,10 +60,9 @@ def test_an_entry_has_its_first_argument_and_describes_each_once(book, page):
             names = names[1:] if names[:1] == ["self"] else names
         assert not names or names[0] in entry.get_text(), entry["id"]
         assert not about.get_text().strip().startswith(own), entry["id"]
-        rows = [
-            x.get_text() for x in about.select(":scope > dl > dd > ul > li")
-        ]
-        said = [x.partition(" – ")[2] or x for x in rows]
+        rows = about.select(":scope > dl > dd > ul > li")
+        texts = [x.get_text() for x in rows]
+        said = [x.partition(" – ")[2] or x for x in texts]
         long = [x for x in said if "as in" not in x and len(x) > 9]
         assert len({*long}) == len(long), (entry["id"], said)
 
@@ -106,14 +104,6 @@ def test_no_entry_of_the_contents_is_cut(visit, page):
 
 def test_an_example_is_copied_without_prompts_and_results(visit):
     with visit("book/api/masks") as seen:
-        seen.tab.context.grant_permissions(
-            ["clipboard-read", "clipboard-write"]
-        )
-        box = seen.tab.locator(
-            "[id='attn.masks.sliding_window'] + dd .doctest"
-        )
-        box.hover()
-        box.locator("button.copybtn").click()
-        seen.tab.wait_for_selector("button.copybtn.success")
-        copied = seen.tab.evaluate("navigator.clipboard.readText()")
-        assert copied == "attn.sliding_window(2).dense(4)[0, 0].long()"
+        entry = seen.tab.locator("[id='attn.masks.sliding_window'] + dd")
+        said = copied(seen.tab, entry.locator(".doctest"))
+        assert said == "attn.sliding_window(2).dense(4)[0, 0].long()"

@@ -62,7 +62,6 @@ ONE_OF_EACH_KIND = """() => {
     axe.configure({rules: [{id: "color-contrast", selector: "[data-kind]"}]});
 }"""
 
-
 AT_REST = """() => document.getAnimations().forEach(
     x => x.effect.getTiming().iterations === Infinity || x.finish())"""
 
@@ -92,7 +91,6 @@ OPEN_ALL = """() => {
         box.open = true;
     }
 }"""
-
 
 #: What depends on the theme: colours, and pictures that have two versions.
 OF_THE_THEME = ["color-contrast", "link-in-text-block", "image-alt"]
@@ -208,9 +206,7 @@ def test_the_search_finds_a_term_and_quotes_prose(visit):
         assert results(seen)[0].endswith("Masks"), "chapters come first"
 
 
-def test_search_in_a_book_opened_from_a_file_explains_missing_excerpts(
-    browser, book
-):
+def test_search_in_a_book_from_a_file_explains_missing_excerpts(browser, book):
     with Visit(browser, book.as_uri(), "search", asked="?q=softmax") as seen:
         assert any("dot-product" in text.lower() for text in results(seen))
         article = seen.tab.locator(".bd-article-container").inner_text()

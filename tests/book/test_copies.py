@@ -28,8 +28,10 @@ def both(request, book):
 
 
 def markdown(notebook):
+    """The text of a notebook, without its code."""
     cells = notebook["cells"]
-    return "\n\n".join(x["source"] for x in cells if x["cell_type"] != "code")
+    texts = ["".join(x["source"]) for x in cells if x["cell_type"] != "code"]
+    return "\n\n".join(texts)
 
 
 def test_a_source_is_named_alike_in_both(both):
@@ -82,9 +84,7 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
     """The step of the workflow runs here, up to where it calls git."""
     steps = FLOWS["pages.yml"]["jobs"]["publish"]["steps"]
     (step,) = (x["run"] for x in steps if "copies" in x.get("name", ""))
-    (tmp_path / "_build" / "html" / "_sources" / "notebooks").mkdir(
-        parents=True
-    )
+    (tmp_path / "_build/html/_sources/notebooks").mkdir(parents=True)
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     origin = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_SHA": "0a1b"}
     places = os.environ | origin | {"GITHUB_REPOSITORY": "you/attention"}
@@ -98,11 +98,9 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
         "attn[learn] @ git+https://github.com/you/attention@0a1b",
     ]
     pins = (copies / "constraints.txt").read_text()
-    script = copies / "postBuild"
-    assert os.access(script, os.X_OK)
-    (package,) = re.findall(
-        r"-c constraints.txt (\S+)$", script.read_text(), re.M
-    )
+    assert os.access(copies / "postBuild", os.X_OK)
+    text = (copies / "postBuild").read_text()
+    (package,) = re.findall(r"-c constraints.txt (\S+)$", text, re.M)
     for name in ("torch", package):
         assert re.search(rf"(?m)^{name}==\d", pins)
 
@@ -117,12 +115,9 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
 def test_a_copy_installs_the_tag_that_it_is_of(
     kind, name, wanted, monkeypatch, repository, tmp_path
 ):
-    for variable, value in {
-        "SERVER_URL": "https://github.com",
-        "REPOSITORY": "you/attention",
-        "REF_TYPE": kind,
-        "REF_NAME": name,
-    }.items():
+    known = {"SERVER_URL": "https://github.com", "REPOSITORY": "you/attention"}
+    known |= {"REF_TYPE": kind, "REF_NAME": name}
+    for variable, value in known.items():
         monkeypatch.setenv(f"GITHUB_{variable}", value)
     folder = tmp_path / "_sources" / "notebooks"
     folder.mkdir(parents=True)

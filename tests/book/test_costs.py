@@ -1,7 +1,5 @@
 """Bytes, intensities and models of the cost sheet, computed in another way."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -92,31 +90,25 @@ def test_split_keys_write_and_read_their_parts():
 
 def test_bytes_held_on_the_page_equal_the_cost_model():
     B, L = x.B, x.L
-    no_layers = cost.ModelShape(0, x.V, x.E, x.F, x.H, x.Hkv, x.D)
-    rms = cost.ModelShape(1, x.V, x.E, x.F, x.H, x.Hkv, x.D)
+    sizes = x.V, x.E, x.F, x.H, x.Hkv, x.D
+    no_layers, rms = (cost.ModelShape(n, *sizes) for n in (0, 1))
     layer = {"gated": False, "norm": "layer", "max_positions": 9}
-    gpt = [
-        cost.ModelShape(n, x.V, x.E, x.F, x.H, x.Hkv, x.D, **layer)
-        for n in (1, 0)
-    ]
+    gpt = [cost.ModelShape(n, *sizes, **layer) for n in (1, 0)]
 
-    def kept(whole, none, **how):
-        return whole.activation_bytes(B, L, **how) - none.activation_bytes(
-            B, L, **how
-        )
+    def kept(*shapes, **how):
+        whole, none = (x.activation_bytes(B, L, **how) for x in shapes)
+        return whole - none
 
     def line(start, **sizes):
         (found,) = values("Bytes held", start, **sizes)
         return found
 
-    sizes = (x.N, x.Hkv, x.D)
-    assert line("KV cache") == cost.kv_cache_bytes(B, x.S, *sizes)
+    cached = cost.kv_cache_bytes(B, x.S, x.N, x.Hkv, x.D)
+    assert line("KV cache") == cached
     assert line("window") == SHAPE.cache_bytes(B, x.S)
     fused, plain = line("by fused"), line("by plain")
-    for start, shapes in (
-        ("layer of Llama", (rms, no_layers)),
-        ("layer of GPT-2", gpt),
-    ):
+    layers = {"layer of Llama": (rms, no_layers), "layer of GPT-2": gpt}
+    for start, shapes in layers.items():
         assert line(start) + fused == kept(*shapes)
         assert line(start) + plain == kept(*shapes, fused=False)
     tables = 2 * L * x.D * 2  # of rotations, in bfloat16
@@ -167,7 +159,7 @@ def test_a_ridge_is_the_peak_over_the_bandwidth():
         assert below < peak == cost.roofline(ridge + 1, peak, bandwidth)
 
 
-BF16, GIB, LENGTH = 2, 2**30, 1024
+BF16, GIB, L = 2, 2**30, 1024
 
 
 def short(number, unit=1):
@@ -179,13 +171,13 @@ def read(m):
     """Bytes that a step reads: weights and cache; of look-ups, one row."""
     unused = max(m.max_positions - 1, 0) + (0 if m.tied else m.vocab_size - 1)
     weights = m.parameters() - unused * m.embed_dim
-    return BF16 * weights + m.cache_bytes(1, LENGTH)
+    return BF16 * weights + m.cache_bytes(1, L)
 
 
 def pairs(m):
     """The operations between tokens, when the text is read."""
     heads = m.num_heads, m.num_kv_heads, m.head_dim
-    call = cost.attention_cost(1, LENGTH, LENGTH, *heads, is_causal=True)
+    call = cost.attention_cost(1, L, L, *heads, is_causal=True)
     return m.num_layers * call.flops
 
 
@@ -200,30 +192,20 @@ MODELS = {
     "weights of a layer's matrices": lambda m: f"{m.layer_weights:,}",
     "weights, GB": lambda m: short(BF16 * m.parameters(), 1e9),
     "cache of a token, KiB": lambda m: short(m.cache_bytes(1, 1), 1024),
-    "cache of 1,024 tokens, MiB": (
-        lambda m: short(m.cache_bytes(1, LENGTH), 2**20)
-    ),
-    "prompt, TFLOPs": lambda m: short(
-        m.flops(1, LENGTH, logits_to_keep=1), 1e12
-    ),
+    "cache of 1,024 tokens, MiB": lambda m: short(m.cache_bytes(1, L), 2**20),
+    "prompt, TFLOPs": lambda m: short(m.flops(1, L, logits_to_keep=1), 1e12),
     "… of which pairs": lambda m: (
-        f"{100 * pairs(m) / m.flops(1, LENGTH, logits_to_keep=1):.1f} %"
+        f"{100 * pairs(m) / m.flops(1, L, logits_to_keep=1):.1f} %"
     ),
-    "step of decode, GFLOPs": lambda m: short(m.flops(1, 1, LENGTH), 1e9),
+    "step of decode, GFLOPs": lambda m: short(m.flops(1, 1, L), 1e9),
     "… GB that it reads": lambda m: short(read(m), 1e9),
-    "… FLOPs a byte": lambda m: short(m.flops(1, 1, LENGTH) / read(m)),
+    "… FLOPs a byte": lambda m: short(m.flops(1, 1, L) / read(m)),
     "… at least, on an H200, ms": lambda m: short(1e3 * read(m) / 4.8e12),
-    "training step, TFLOPs": lambda m: short(
-        m.training_flops(1, LENGTH), 1e12
-    ),
-    "… 6 × parameters × tokens": lambda m: short(
-        6 * m.parameters() * LENGTH, 1e12
-    ),
-    "kept for backward, GiB": lambda m: short(
-        m.activation_bytes(1, LENGTH), GIB
-    ),
+    "training step, TFLOPs": lambda m: short(m.training_flops(1, L), 1e12),
+    "… 6 × parameters × tokens": lambda m: short(6 * m.parameters() * L, 1e12),
+    "kept for backward, GiB": lambda m: short(m.activation_bytes(1, L), GIB),
     "… with plain attention": lambda m: short(
-        m.activation_bytes(1, LENGTH, fused=False), GIB
+        m.activation_bytes(1, L, fused=False), GIB
     ),
     "training with Adam, 16 bytes a parameter, GB": lambda m: short(
         16 * m.parameters(), 1e9
@@ -231,13 +213,9 @@ MODELS = {
 }
 
 
-def rows():
+def test_the_table_of_three_models_equals_the_cost_model():
     names = ("SmolLM2-135M", "GPT-2", "Llama-3-8B")
-    return {
+    assert PAGE["Three models"] == {
         label: [cell(cost.PUBLISHED[name]) for name in names]
         for label, cell in MODELS.items()
     }
-
-
-def test_the_table_of_three_models_equals_the_cost_model():
-    assert PAGE["Three models"] == rows()

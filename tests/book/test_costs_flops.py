@@ -1,7 +1,5 @@
 """Parameters and operations of the cost sheet, counted on modules."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest
@@ -173,12 +171,6 @@ def test_pairs_on_the_page_equal_the_true_elements_of_masks():
     assert len(PAGE["Pairs"]) == 5
 
 
-def products_of_the_two_kernels():
-    """Count the calls of ``dot`` in the book's backward kernels."""
-    backward = pytest.importorskip("attn.kernels.backward")
-    return inspect.getsource(backward).count(" dot(")
-
-
 def test_flops_of_training_on_the_page_equal_the_cost_model():
     shapes = [
         cost.ModelShape(n, x.V, x.E, f, x.H, x.Hkv, x.D)
@@ -204,5 +196,6 @@ def test_flops_of_training_on_the_page_equal_the_cost_model():
     assert forward == layer(True, forward=True) - weights
     assert forward + plain == layer(False) - 3 * weights
     assert forward + fused == layer(True) - 3 * weights
-    assert two == forward // 2 * products_of_the_two_kernels()
     assert len(PAGE[heading]) == 2
+    kernels = inspect.getsource(pytest.importorskip("attn.kernels.backward"))
+    assert two == forward // 2 * kernels.count(" dot(")

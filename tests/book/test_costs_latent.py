@@ -1,7 +1,5 @@
 """Latent attention's lines of the cost sheet, computed in another way."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest
@@ -16,23 +14,26 @@ HEADING = "Latent attention"
 SIZES = (x.B, x.L, x.S, x.H, x.R, x.n, x.r, x.v)
 
 
+def both(*sizes):
+    """What latents cost, expanded and absorbed."""
+    how = ({"absorb": is_absorbed} for is_absorbed in (False, True))
+    return [cost.latent_attention_cost(*sizes, **x) for x in how]
+
+
 def test_flops_on_the_page_equal_the_cost_model():
     starts = ("up-projection", "scores of heads", "weights times values or")
     columns = zip(*(values(HEADING, s) for s in starts), strict=True)
     for absorb, column in zip((False, True), columns, strict=True):
-        got = cost.latent_attention_cost(
-            *SIZES, absorb=absorb, is_causal=False
-        )
+        how = {"absorb": absorb, "is_causal": False}
+        got = cost.latent_attention_cost(*SIZES, **how)
         assert sum(column) == got.flops
     assert len(PAGE[HEADING]) == 7
 
 
 def test_bytes_on_the_page_equal_those_of_a_cache():
     cache = LatentCache()
-    shape = (x.B, 1, x.S)
-    cache.update(
-        torch.zeros(*shape, x.R).half(), torch.zeros(*shape, x.r).half()
-    )
+    new = [torch.zeros(x.B, 1, x.S, size).half() for size in (x.R, x.r)]
+    cache.update(*new)
     [latents] = values(HEADING, "bytes of the model's cache")
     assert latents == x.N * cache.nbytes
     assert latents == cost.latent_cache_bytes(x.B, x.S, x.N, x.R, x.r)
@@ -51,29 +52,17 @@ def test_beyond_the_crossover_on_the_page_absorbing_costs_more():
         exact = Fraction(R * (n + v), 2 * R - n - v)
         assert crossover == exact
         for queries, is_less in ((int(exact), True), (int(exact) + 1, False)):
-            expanded, absorbed = (
-                cost.latent_attention_cost(
-                    1, queries, many, 3, R, n, r, v, absorb=absorb
-                ).flops
-                for absorb in (False, True)
-            )
-            assert (absorbed < expanded) is is_less
+            expanded, absorbed = both(1, queries, many, 3, R, n, r, v)
+            assert (absorbed.flops < expanded.flops) is is_less
     [deepseek] = values(HEADING, "new queries up to", R=512, n=128, v=128)
     assert int(deepseek) == 170
 
 
 def test_a_prompt_is_cheaper_expanded_and_a_step_absorbed():
     for queries, absorbs in ((1, True), (1000, False)):
-        expanded, absorbed = (
-            cost.latent_attention_cost(
-                1, queries, 1000, 16, 512, 128, 64, 128, absorb=absorb
-            )
-            for absorb in (False, True)
-        )
+        expanded, absorbed = both(1, queries, 1000, 16, 512, 128, 64, 128)
         assert (absorbed.flops < expanded.flops) is absorbs
-    step = cost.latent_attention_cost(
-        1, 1, 2**18, 128, 512, 128, 64, 128, absorb=True
-    )
+    _, step = both(1, 1, 2**18, 128, 512, 128, 64, 128)
     heads = cost.attention_cost(1, 1, 2**18, 128, 128, 160)  # mean of widths
     assert step.intensity > 100 * heads.intensity
 

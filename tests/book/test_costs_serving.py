@@ -1,7 +1,5 @@
 """The cost sheet on serving and on ranks, counted in the package."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from statistics import mean
@@ -56,9 +54,8 @@ def test_a_pass_yields_as_many_tokens_as_the_page_says():
         for tossed in itertools.product(coins, repeat=T):
             # The last coin chooses a token, and not whether there is one.
             tossed = torch.stack([*tossed, coins[0]])
-            tokens += chance * len(
-                rejection_sample(draft, *laws, coins=tossed)
-            )
+            passed = rejection_sample(draft, *laws, coins=tossed)
+            tokens += chance * len(passed)
     assert tokens == line("tokens of a forward pass", a=a, T=T)
 
 

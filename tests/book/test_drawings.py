@@ -1,29 +1,23 @@
 """Figures as a reader sees them: legible on a phone, in both themes."""
 
+from itertools import product
+
 import pytest
 
 from tests.book.conftest import Visit
 from tests.book.pages import ROOT, chapters
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.browser
 #: `make test` looks at one chapter in one theme; the others are drawn by the
 #: same code.
 CHAPTER = "notebooks/08_sdpa"
-VIEWS = [
-    pytest.param(
-        (page, theme),
-        marks=()
-        if (page, theme) == (CHAPTER, "light")
-        else pytest.mark.exhaustive,
-        id=f"{page}-{theme}",
-    )
-    for page in chapters()
-    for theme in ("light", "dark")
-]
+VIEWS = [*product(chapters(), ("light", "dark"))]
+VIEWS = exhaustive_but([(CHAPTER, "light")], VIEWS)
 LOOK = (ROOT / "tests" / "book" / "drawings.js").read_text("utf-8")
 
 
-@pytest.fixture(scope="module", params=VIEWS)
+@pytest.fixture(scope="module", params=VIEWS, ids="-".join)
 def opened(request, browser, address):
     """A chapter, opened once: every test makes it as wide as it needs it."""
     page, theme = request.param
@@ -54,10 +48,7 @@ def test_text_in_a_figure_has_contrast(opened):
 
 def the_page(name):
     return pytest.mark.parametrize(
-        "opened",
-        [pytest.param((name, "light"), id=name)],
-        indirect=True,
-        scope="module",
+        "opened", [(name, "light")], indirect=True, ids=[name], scope="module"
     )
 
 
@@ -77,21 +68,13 @@ def test_a_wide_figure_scrolls_in_its_own_box_with_the_keyboard(opened):
 
 @the_chapter
 def test_figures_fit_on_a_phone(opened):
-    wide = (
-        on(opened, 390)
-        .locator(".drawn")
-        .evaluate_all(
-            "all => all.filter(x => x.scrollWidth > x.clientWidth).length"
-        )
-    )
-    assert wide == 0
+    wide = "all => all.filter(x => x.scrollWidth > x.clientWidth).length"
+    assert on(opened, 390).locator(".drawn").evaluate_all(wide) == 0
 
 
 @the_chapter
 @pytest.mark.parametrize("width, kind", [(390, "narrow"), (1280, "wide")])
-def test_a_phone_gets_the_narrow_drawing_and_a_desk_the_wide_one(
-    opened, width, kind
-):
+def test_phones_get_narrow_drawings_and_desks_wide_ones(opened, width, kind):
     shown = on(opened, width).locator(".drawn:has(svg + svg) svg:visible")
     kinds = shown.evaluate_all("all => all.map(x => x.getAttribute('class'))")
     assert len(kinds) >= 5 and set(kinds) == {kind}

@@ -9,7 +9,6 @@ from attn.data.book import root
 from attn.exercises import CHAPTERS, edits, sources
 from attn.exercises.changes import changes
 from book.speed import MEASURED
-from tests.book.conftest import Visit
 from tests.book.test_browser import (
     ONE_OF_EACH_KIND,
     OPEN_ALL,
@@ -19,8 +18,8 @@ from tests.book.test_browser import (
 from tests.marks import exhaustive_but
 
 PAGES = [f"book/mistakes/{key}" for key in CHAPTERS]
-
-
+BOX = r"<summary>(.+)</summary>\n<p>(.+)</p>\n"
+BOX += r'(<div class="highlight-diff[\s\S]+?)</details>'
 SCROLLING = """[...document.querySelectorAll(".bd-article pre")]
     .filter(e => e.scrollWidth > e.clientWidth + 1)
     .map(e => e.textContent.slice(0, 80))"""
@@ -40,21 +39,15 @@ def lines(source):
 def test_a_page_has_every_mistake_of_its_chapter_once(key, book):
     """Under its exercise, with its explanation and a diff of some lines."""
     page = (book / "book" / "mistakes" / f"{key}.html").read_text("utf-8")
-    sections = re.split(r'<section class="mistakes" id="(\w+)">\n<h2>', page)[
-        1:
-    ]
+    begin = r'<section class="mistakes" id="(\w+)">\n<h2>'
+    _, *sections = re.split(begin, page)
     found = dict(zip(sections[::2], sections[1::2], strict=True))
     assert [*found] == sources.names(key)
     for name, html in found.items():
-        boxes = re.findall(
-            r"<summary>(.+)</summary>\n<p>(.+)</p>\n"
-            r'(<div class="highlight-diff[\s\S]+?)</details>',
-            html,
-        )
+        boxes = re.findall(BOX, html)
         entries = sources.text(f"{key}-{name}").mistakes
-        assert entries and [text(x) for x, _, _ in boxes] == [
-            x.name for x in entries
-        ]
+        names = [text(x) for x, *_ in boxes]
+        assert names and names == [x.name for x in entries]
         assert all("?" in why for _, why, _ in boxes)
         for entry, (*_, diffs) in zip(entries, boxes, strict=True):
             shown = diffs.split('<div class="highlight-diff')[1:]
@@ -84,15 +77,11 @@ def test_a_diff_makes_the_mistake_of_the_solution(key):
             assert made == lines(edits.edited(right, code)), title
 
 
-def test_the_appendix_leads_to_each_exercise(book):
+def test_the_appendix_leads_to_each_exercise_and_has_the_readmes_numbers(book):
     """Whatever chapters there are; test_pages.py follows the links."""
     html = (book / "book" / "mistakes.html").read_text("utf-8")
     links = re.findall(r'<a href="mistakes/(\w+).html#(\w+)"', html)
     assert links == [(x, name) for x in CHAPTERS for name in sources.names(x)]
-
-
-def test_the_appendix_has_the_numbers_of_the_readme(book):
-    html = (book / "book" / "mistakes.html").read_text("utf-8")
     readme = (root() / "README.md").read_text("utf-8")
     stated = re.search(r"(\d+) wrong answers .* under (\d+) names", readme)
     wrong, names = (f"{int(x):,}" for x in stated.groups())
@@ -106,10 +95,8 @@ def test_the_search_does_not_find_these_pages(book):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("page", exhaustive_but(["book/mistakes/why"], PAGES))
-def test_an_opened_page_is_accessible_fits_a_phone_and_wraps_its_diffs(
-    page, browser, address
-):
-    with Visit(browser, address, page, "dark", width=390) as seen:
+def test_a_page_is_accessible_fits_a_phone_and_wraps_its_diffs(page, visit):
+    with visit(page, theme="dark", width=390) as seen:
         seen.tab.evaluate(OPEN_ALL)
         assert serious_violations(seen, "dark", ONE_OF_EACH_KIND) == []
         assert sideways_overflow(seen) <= 0

@@ -8,7 +8,7 @@ import torch
 from attn.data import minilm
 from book.figures import attention_heads, one_page
 from book.speed import MEASURED
-from tests.book.answering import ANSWER, EXERCISE, RIGHT
+from tests.book.answering import ANSWER, CHAPTER, EXERCISE, RIGHT
 from tests.book.pages import ROOT, soup
 from tests.book.test_browser import (
     ONE_OF_EACH_KIND,
@@ -16,6 +16,7 @@ from tests.book.test_browser import (
     sideways_overflow,
 )
 from tests.book.test_touch import NEEDS
+from tests.marks import exhaustive_but
 
 PAGE = "book/five-minutes"
 TEXT = (ROOT / f"{PAGE}.md").read_text("utf-8")
@@ -54,26 +55,20 @@ def test_every_number_in_the_text_is_that_of_the_model(asked):
     size = str(model.head_dim)
     assert it == q.at and len(q.query) == model.head_dim
     scores = [q.scores[at(x)] for x in ("animal", "street", "t")]
+    shares = percents(q.shares[animal], q.shares[start], q.shares[it])
+    heads = str(model.num_heads * model.num_layers)
     wide = model.run(attention_heads.SENTENCES[1])[1]
+    wide = wide[one_page.LAYER, one_page.HEAD, it, animal]
     expected = {
         "1. ": percents(*[q.shares[animal]] * 2),
         "2. ": [size] * 2,
         "3. ": [size] * 2 + [f"{x:.1f}".replace("-", "−") for x in scores],
-        "4. ": [
-            *("2.718", "100"),
-            *percents(q.shares[animal], q.shares[start], q.shares[it]),
-        ],
+        "4. ": ["2.718", "100", *shares],
         "5. ": [size, *percents(q.shares[animal])],
         "6. ": ["0", "100", *percents(q.masked[animal])],
-        "7. ": [
-            *percents(q.weights[5, it, start]),
-            str(model.num_heads * model.num_layers),
-        ],
+        "7. ": [*percents(q.weights[5, it, start]), heads],
         "8. ": [],
-        "Your own sentence": percents(
-            q.shares[animal],
-            wide[one_page.LAYER, one_page.HEAD, it, animal],
-        ),
+        "Your own sentence": percents(q.shares[animal], wide),
     }
     for heading, numbers in expected.items():
         text = prose(heading)
@@ -100,22 +95,15 @@ def test_each_of_the_nine_lines_is_quoted_by_the_step_that_it_does(book):
     lines = {re.sub(" +#.*", "", x).strip() for x in code}
     steps = [x.find_parent("section") for x in page.select("svg.still")]
     does = [x.select_one(".does") for x in steps]
-    quoted = [
-        line.strip()
-        for x in does
-        if x is not None
-        for line in x.get_text().strip().splitlines()
-    ]
-    assert len(lines) == 9 and {*quoted} == lines
+    texts = [x.get_text().strip() for x in does if x is not None]
+    quoted = {line.strip() for x in texts for line in x.splitlines()}
+    assert len(lines) == 9 and quoted == lines
     assert [n for n, x in enumerate(does, start=1) if not x] == [1, 7]
 
 
 def test_the_exercise_has_its_task_its_hints_and_its_solution(book):
     """As the same exercise has them in its chapter."""
-    here, there = (
-        soup(book / f"{x}.html")
-        for x in (PAGE, "notebooks/02_scaled_dot_product")
-    )
+    here, there = (soup(book / f"{x}.html") for x in (PAGE, CHAPTER))
     for kind in (".exercise-card", ".exercise-hint", ".exercise-solution"):
         own = [x.get_text() for x in here.select(kind)]
         assert own == [x.get_text() for x in there.select(kind)][: len(own)]
@@ -184,9 +172,7 @@ def test_the_picture_moves_unless_motion_is_unwelcome(visit):
 
 
 @pytest.mark.browser
-def test_without_javascript_each_step_has_its_drawing_and_its_lines(
-    without_javascript,
-):
+def test_without_javascript_steps_have_drawings_and_lines(without_javascript):
     tab = without_javascript(PAGE, viewport={"width": 390, "height": 844})
     assert tab.locator("svg.still:visible").count() == 8
     assert tab.locator(".does pre:visible").count() == 6
@@ -196,12 +182,8 @@ def test_without_javascript_each_step_has_its_drawing_and_its_lines(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    "is_real", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
-)
-def test_the_exercise_on_the_page_is_written_checked_and_ticked(
-    answering, is_real
-):
+@pytest.mark.parametrize("is_real", exhaustive_but([False], [False, True]))
+def test_the_pages_exercise_is_written_checked_and_ticked(answering, is_real):
     with answering(page=PAGE, exercise=HERE, is_real=is_real) as seen:
         seen.write(ANSWER)
         seen.verdict = RIGHT
@@ -212,7 +194,7 @@ def test_the_exercise_on_the_page_is_written_checked_and_ticked(
         assert "of this chapter" not in seen.card.inner_text()
         assert seen.tab.locator(".answer-notebook").count() == 0
         assert seen.tab.get_by_label(f"done: {EXERCISE}").is_checked()
-        seen.page = "notebooks/02_scaled_dot_product"
+        seen.page = CHAPTER
         seen.open(EXERCISE)  # where the same exercise has the same text
         assert seen.text() == ANSWER
         assert seen.complaints == []

@@ -35,9 +35,8 @@ def test_what_one_needs_and_gains_is_two_sentences(opening):
     needs, goals, shapes = lines
     assert title == "Before you start" and shapes.startswith("Shapes ")
     assert needs.startswith("You need ")
-    assert re.fullmatch(
-        r"(?s)You will be able to .+, in about \d+ minutes\.", goals
-    )
+    sentence = r"(?s)You will be able to .+, in about \d+ minutes\."
+    assert re.fullmatch(sentence, goals)
 
 
 # The lines of the box, and how far down a picture and its code begin.

@@ -7,14 +7,8 @@ import pytest
 
 from attn.exercises import CHAPTERS, sources
 from attn.grading.learner import cards
-from tests.book.answering import (
-    ANSWER,
-    CHAPTER,
-    EXERCISE,
-    RIGHT,
-    STUB,
-)
-from tests.book.conftest import SETTLED
+from tests.book.answering import ANSWER, CHAPTER, EXERCISE, RIGHT, STUB
+from tests.book.conftest import SETTLED, Visit
 from tests.book.pages import ROOT
 from tests.book.test_browser import OVERFLOW, serious_violations
 
@@ -57,9 +51,7 @@ EXERCISES = re.compile(
 )
 
 
-def test_each_stub_is_to_be_an_editor_or_says_where_it_is_checked(
-    book, checked_here
-):
+def test_a_stub_is_an_editor_or_says_where_it_is_checked(book, checked_here):
     found = set()
     for key, stem in CHAPTERS.items():
         page = (book / "notebooks" / f"{stem}.html").read_text("utf-8")
@@ -250,13 +242,12 @@ def test_without_javascript_a_stub_says_where_to_write_it(without_javascript):
 @pytest.mark.browser
 @pytest.mark.exhaustive
 def test_a_page_opened_as_a_file_says_how_to_serve_it(browser, book):
-    tab = browser.new_page()
-    tab.goto(f"{book.as_uri()}/{CHAPTER}.html")
-    tab.locator("#exercise-sdp-softmax").scroll_into_view_if_needed()
-    tab.get_by_role("button", name="Check").first.click()
-    assert "make serve" in tab.locator(".exercise-place").first.inner_text()
-    assert tab.locator(".tag_answers pre").first.is_visible()
-    tab.close()
+    with Visit(browser, book.as_uri(), CHAPTER) as seen:
+        seen.tab.locator("#exercise-sdp-softmax").scroll_into_view_if_needed()
+        seen.tab.get_by_role("button", name="Check").first.click()
+        place = seen.tab.locator(".exercise-place").first
+        assert "make serve" in place.inner_text()
+        assert seen.tab.locator(".tag_answers pre").first.is_visible()
 
 
 @pytest.mark.browser

@@ -12,6 +12,7 @@ from attn.page.offered import offered
 from book.page import build
 from book.speed import served
 
+pytestmark = pytest.mark.browser
 EXERCISE = "sdp-softmax"
 RIGHT = """def softmax(x, dim=-1):
     e = (x - x.amax(dim, keepdim=True)).exp()
@@ -34,11 +35,8 @@ run_js("Object.getPrototypeOf(self).close.call(self)")
 js.self.onmessage = js.self.postMessage = None"""
 LOADED = ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm.gz"]
 LOADED += ["python_stdlib.zip", "snapshot.gz", "page.zip"]
-IMPORT = """async () => {
-    window.engine = await import("/_static/page/engine.mjs");
-}"""
+IMPORT = "import('/_static/page/engine.mjs').then(x => { window.engine = x })"
 START = """async () => {
-    window.engine = await import("/_static/page/engine.mjs");
     const parts = [];
     await engine.start(part => parts.push(part));
     return parts;
@@ -56,6 +54,7 @@ class Engine:
         self.tab.goto(f"{address}/_static/page/LICENSES.txt")
 
     def start(self):
+        self.tab.evaluate(IMPORT)
         return self.tab.evaluate(START)
 
     def check(self, source, exercise=EXERCISE):
@@ -71,23 +70,16 @@ class Engine:
     def answer(self):
         return self.tab.evaluate("() => asked")
 
-
-@contextlib.contextmanager
-def opened(browser, address):
-    engine = Engine(browser, address)
-    try:
-        yield engine
-    finally:
-        engine.context.close()
+    def close(self):
+        self.context.close()
 
 
 @pytest.fixture
 def engine(browser, address):
-    with opened(browser, address) as engine:
+    with contextlib.closing(Engine(browser, address)) as engine:
         yield engine
 
 
-@pytest.mark.browser
 def test_python_judges_on_the_page_by_the_books_own_files(engine, address):
     parts = engine.start()
     assert parts == sorted(parts) and parts[0] < 0.5 and parts[-1] == 1
@@ -100,7 +92,6 @@ def test_python_judges_on_the_page_by_the_books_own_files(engine, address):
     assert [x for x in engine.asked if not x.startswith(address)] == []
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_a_call_that_never_returns_is_ended_and_python_starts_again(engine):
     engine.start()
@@ -111,7 +102,6 @@ def test_a_call_that_never_returns_is_ended_and_python_starts_again(engine):
     assert engine.check(RIGHT)["state"] == "right"
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_what_the_reader_stops_is_stopped_at_once(engine):
     engine.start()
@@ -127,7 +117,6 @@ def test_what_the_reader_stops_is_stopped_at_once(engine):
     assert engine.check(RIGHT)["state"] == "right"
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_what_is_stopped_while_it_loads_loads_no_more(engine):
     held = []
@@ -145,7 +134,6 @@ def test_what_is_stopped_while_it_loads_loads_no_more(engine):
     assert engine.check(RIGHT)["state"] == "right"
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_an_answer_that_ends_python_is_told_so_and_python_starts_again(engine):
     engine.start()
@@ -156,7 +144,6 @@ def test_an_answer_that_ends_python_is_told_so_and_python_starts_again(engine):
         assert engine.check(RIGHT)["state"] == "right"
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_an_answer_does_not_end_the_worker_or_make_it_deaf_or_dumb(engine):
     engine.start()
@@ -166,7 +153,6 @@ def test_an_answer_does_not_end_the_worker_or_make_it_deaf_or_dumb(engine):
         assert engine.check(RIGHT)["state"] == "right", attempt
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["worker.mjs", *LOADED])
 def test_after_a_file_that_did_not_come_the_next_try_succeeds(engine, name):
@@ -178,7 +164,6 @@ def test_after_a_file_that_did_not_come_the_next_try_succeeds(engine, name):
     assert engine.check(RIGHT)["state"] == "right"
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_an_exercise_without_data_is_named_and_python_goes_on(engine):
     engine.start()
@@ -187,7 +172,6 @@ def test_an_exercise_without_data_is_named_and_python_goes_on(engine):
     assert engine.check(RIGHT)["state"] == "right"
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_without_a_network_python_judges_on(engine):
     other = "sdp-attention"  # of the same page
@@ -203,7 +187,6 @@ def test_without_a_network_python_judges_on(engine):
     assert engine.check(sources.solution(other), other)["state"] == "right"
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_a_browser_without_what_it_takes_says_so(engine):
     engine.tab.evaluate("delete window.DecompressionStream")
@@ -238,16 +221,13 @@ def bare_start(browser):
         return tab.evaluate(TO_TWO) / 1000
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 @pytest.mark.serial
-def test_the_first_verdict_comes_within_1_4_of_pyodides_bare_start(
-    browser, address
-):
+def test_the_first_verdict_comes_within_1_4_of_a_bare_start(browser, address):
     ratios = []
     for _ in range(3):
         start = bare_start(browser)
-        with opened(browser, address) as engine:
+        with contextlib.closing(Engine(browser, address)) as engine:
             begun = time.monotonic()
             engine.start()
             assert engine.check(RIGHT)["state"] == "right"
@@ -255,12 +235,9 @@ def test_the_first_verdict_comes_within_1_4_of_pyodides_bare_start(
     assert median(ratios) <= 1.4, ratios
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 @pytest.mark.serial
-def test_a_check_takes_a_tenth_of_a_bare_start_and_the_slowest_a_third(
-    browser, engine
-):
+def test_checks_take_a_tenth_of_a_bare_start_at_most_a_third(browser, engine):
     start, seconds = bare_start(browser), {}
     engine.start()
     for name in offered():
@@ -271,7 +248,6 @@ def test_a_check_takes_a_tenth_of_a_bare_start_and_the_slowest_a_third(
     assert max(seconds.values()) <= start / 3, (start, seconds)
 
 
-@pytest.mark.browser
 @pytest.mark.exhaustive
 def test_a_browser_says_what_check_says(engine):
     """Of every solution, and of a mistake of each exercise."""

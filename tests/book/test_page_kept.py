@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -11,8 +10,11 @@ from attn.exercises import sources
 from tests.book.answering import ANSWER, CHAPTER, EXERCISE, STUB
 from tests.book.pages import ROOT
 from tests.book.test_front_page import NO_STORAGE
+from tests.grading.classroom.damage.kinds import cell_of
+from tests.processes import run
 
 pytestmark = pytest.mark.browser
+A_CLASS = "notebooks/10_kv_cache", "cache-KVCache"
 
 
 def test_what_is_written_outlives_the_tab_and_a_reset(answering):
@@ -99,17 +101,12 @@ def opened(seen, path):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("page", "exercise"),
-    [(CHAPTER, EXERCISE), ("notebooks/10_kv_cache", "cache-KVCache")],
-)
+@pytest.mark.parametrize(("page", "exercise"), [(CHAPTER, EXERCISE), A_CLASS])
 def test_the_notebook_that_is_downloaded_is_graded_and_opened(
     answering, page, exercise, tmp_path
 ):
-    answer = ANSWER
+    answer = ANSWER if exercise == EXERCISE else solved(exercise)
     with answering(page=page, exercise=exercise) as seen:
-        if exercise != EXERCISE:
-            answer = solved(exercise)
         seen.write(answer)
         with seen.tab.expect_download() as got:
             seen.tab.get_by_role("button", name="Download my").click()
@@ -123,15 +120,11 @@ def test_the_notebook_that_is_downloaded_is_graded_and_opened(
         seen.tab.get_by_text("That file is no notebook.").wait_for()
         opened(seen, ROOT / "notebooks" / "05_gqa.ipynb")
         seen.tab.get_by_text("No cell of that notebook").wait_for()
-    cells = json.loads(file.read_text("utf-8"))["cells"]
-    (source,) = (
-        "".join(x["source"])
-        for x in cells
-        if x["metadata"].get("nbgrader", {}).get("grade_id") == exercise
-    )
+    cell = cell_of(json.loads(file.read_text("utf-8")), exercise)
+    source = "".join(cell["source"])
     for docstring in sources.docstrings(exercise).values():
         assert docstring.splitlines()[0] in source, "the task is still there"
-    command = [sys.executable, "-m", "attn", "check", str(file), exercise]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    command = (sys.executable, "-m", "attn", "check", file, exercise)
+    done = run(*command, cwd=ROOT)
     assert done.stdout.startswith(f"✓ {exercise}  "), done
     assert done.returncode == 0

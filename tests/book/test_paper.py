@@ -13,13 +13,9 @@ pytestmark = pytest.mark.browser
 
 CHAPTER = "notebooks/05_gqa"
 PAGES = [("", ["book/how-to-work"]), ("Attention", [CHAPTER])]
-WHOLE = (
-    "#first-way-repeat",
-    "#the-layer",
-    "#measure-it",
-    "#converting-a-trained-model",
-)
-WHOLE += ("#questions-to-test-yourself", "#break-it-on-purpose")
+WHOLE = ["first-way-repeat", "the-layer", "measure-it"]
+WHOLE += ["converting-a-trained-model", "questions-to-test-yourself"]
+WHOLE += ["break-it-on-purpose"]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +28,7 @@ def short(book, tmp_path_factory):
     html = (book / f"{CHAPTER}.html").read_text("utf-8")
     page = BeautifulSoup(html, "html.parser")
     for section in page.select("article section > section:has(> h2)"):
-        if f"#{section['id']}" not in WHOLE:
+        if section["id"] not in WHOLE:
             for part in section.select(":scope > :not(h2)"):
                 part.decompose()
     (folder / "notebooks").mkdir()
@@ -79,9 +75,8 @@ def text_of_margin(sheet):
 
 
 def test_code_that_is_folded_on_the_screen_is_not_printed(sheets, short):
-    page = BeautifulSoup(
-        (short / f"{CHAPTER}.html").read_text("utf-8"), "html.parser"
-    )
+    html = (short / f"{CHAPTER}.html").read_text("utf-8")
+    page = BeautifulSoup(html, "html.parser")
     folded = page.select("details.hide.above-input pre")
     lines = {x.get_text().strip().splitlines()[0] for x in folded}
     assert lines
@@ -116,9 +111,8 @@ def test_a_missing_browser_is_reported_in_one_line(
     use, missing, monkeypatch, capsys
 ):
     programs = {"playwright": "chromium"}  # and where, by what is missing
-    monkeypatch.setattr(
-        browser.shutil, "which", lambda _: programs.get(missing)
-    )
+    found = programs.get(missing)
+    monkeypatch.setattr(browser.shutil, "which", lambda _: found)
     monkeypatch.setattr(browser, "find_spec", lambda _: None)
     with pytest.raises(SystemExit, match=rf"^{missing} must be .*$") as caught:
         use(paper.HERE, [])

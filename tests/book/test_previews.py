@@ -4,6 +4,7 @@ import pytest
 
 from tests.book.conftest import Visit
 from tests.book.test_browser import AXE, FOUND
+from tests.marks import exhaustive_but
 
 pytestmark = pytest.mark.browser
 TERM, FIGURE = "#term-additive-mask", "#fig-causal"
@@ -89,18 +90,15 @@ def test_escape_dismisses_a_preview_and_keeps_focus_and_scroll(seen, preview):
     assert seen.tab.evaluate("scrollY") == before
 
 
-@pytest.mark.parametrize(
-    "theme", ["dark", pytest.param("light", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("theme", exhaustive_but(["dark"], ["dark", "light"]))
 def test_a_figure_is_previewed_whole(seen, preview, theme):
     seen.tab.evaluate(THEME, theme)
     focused(seen, FIGURE)
     assert preview.locator("svg").first.bounding_box()["height"] > 200
     assert preview.locator("figcaption").inner_text().startswith("Fig. 3.1")
     assert preview.locator(STOPS).count() == 0
-    ids = preview.evaluate(
-        "e => [...e.querySelectorAll('[id]')].map(x => x.id)"
-    )
+    own = "e => [...e.querySelectorAll('[id]')].map(x => x.id)"
+    ids = preview.evaluate(own)
     assert ids and seen.tab.evaluate(TAKEN, ids) == []
     assert seen.tab.evaluate(FITS)
     seen.tab.evaluate(AXE)

@@ -13,11 +13,20 @@ CHAPTER = "notebooks/03_masks"
 LIGHT = "book/how-to-work"
 
 
-@pytest.fixture(scope="module")
-def phone(browser, address):
-    """A light page on a phone, opened once: a test leaves its drawers shut."""
-    with Visit(browser, address, LIGHT, width=PHONE) as opened:
-        yield opened.tab
+def opened_once(page, **how):
+    """Make a fixture: a page, which every test leaves as it was."""
+
+    @pytest.fixture(scope="module")
+    def tab(browser, address):
+        with Visit(browser, address, page, **how) as seen:
+            yield seen.tab
+
+    return tab
+
+
+phone = opened_once(LIGHT, width=PHONE)
+light = opened_once(LIGHT)
+opened = opened_once(CHAPTER, theme="dark")
 
 
 def test_the_contents_of_a_page_open_on_a_phone(phone):
@@ -42,9 +51,7 @@ def test_the_menu_leads_to_another_page_on_a_phone(phone):
 
 
 @pytest.mark.parametrize("side", ["primary", "secondary"])
-def test_a_drawer_has_a_button_to_close_it_and_escape_leaves_nothing(
-    phone, side
-):
+def test_a_drawer_has_a_close_button_and_escape_leaves_nothing(phone, side):
     drawer = phone.locator("dialog[open]")
     left = phone.locator("dialog[open], .tooltip:visible")
     phone.locator(f".{side}-toggle:visible").click()
@@ -84,37 +91,35 @@ def test_what_scrolls_fades_at_the_edge_where_there_is_more(visit):
         assert not seen.tab.locator("#pst-back-to-top").is_visible()
 
 
-@pytest.fixture(scope="module")
-def light(browser, address):
-    """A light page on a desk, opened once."""
-    with Visit(browser, address, LIGHT) as opened:
-        yield opened
-
-
 def test_the_menu_closes_and_opens_on_a_desktop(light):
-    side = light.tab.locator(".bd-sidebar-primary nav").first
+    side = light.locator(".bd-sidebar-primary nav").first
     assert side.is_visible()
     for state in ("hidden", "visible"):
-        light.tab.locator(".primary-toggle:visible").click()
+        light.locator(".primary-toggle:visible").click()
         side.wait_for(state=state)
 
 
 def test_escape_ends_the_tooltip_of_a_button(light):
-    button = light.tab.locator(".theme-switch-button:visible").first
+    button = light.locator(".theme-switch-button:visible").first
     button.hover()
-    tip = light.tab.locator(".tooltip")
+    tip = light.locator(".tooltip")
     tip.wait_for(state="visible")
-    light.tab.keyboard.press("Escape")
+    light.keyboard.press("Escape")
     tip.wait_for(state="hidden", timeout=2000)
 
 
-def test_the_copy_button_copies_the_command_without_its_prompt(light):
-    light.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    box = light.tab.locator("div.highlight-console").first
+def copied(tab, box):
+    """Return what the button of a box copies."""
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     box.hover()
     box.locator("button.copybtn").click()
-    copied = light.tab.evaluate("navigator.clipboard.readText()")
-    assert copied.strip() == "make lab"
+    tab.wait_for_selector("button.copybtn.success")
+    return tab.evaluate("navigator.clipboard.readText()")
+
+
+def test_the_copy_button_copies_the_command_without_its_prompt(light):
+    box = light.locator("div.highlight-console").first
+    assert copied(light, box).strip() == "make lab"
 
 
 def test_the_icons_need_no_script(light):
@@ -122,9 +127,9 @@ def test_the_icons_need_no_script(light):
         "[...document.fonts].filter(f => f.status === 'loaded'"
         " && f.family.includes('Awesome')).length"
     )
-    assert light.tab.evaluate(drawn) >= 1
+    assert light.evaluate(drawn) >= 1
     scripts = "[...document.scripts].map(s => s.src).join()"
-    assert "fontawesome" not in light.tab.evaluate(scripts)
+    assert "fontawesome" not in light.evaluate(scripts)
 
 
 def test_hints_are_revealed_one_at_a_time(visit):
@@ -141,29 +146,22 @@ def test_hints_are_revealed_one_at_a_time(visit):
             assert seen.tab.locator(shown).count() == exercises + opened
 
 
-@pytest.fixture(scope="module")
-def opened(browser, address):
-    """A chapter, opened once: a test leaves it as it was."""
-    with Visit(browser, address, CHAPTER, "dark") as seen:
-        yield seen
-
-
 BAR = "e => getComputedStyle(e).borderLeftColor"
 
 
 def test_only_an_exercise_and_a_check_have_a_coloured_bar(opened):
     kinds = {}
     for kind in ("exercise", "check"):
-        boxes = opened.tab.locator(f".cell.tag_{kind} > .cell_input")
+        boxes = opened.locator(f".cell.tag_{kind} > .cell_input")
         kinds[kind] = boxes.first.evaluate(BAR)
     plain = ".cell:not(.tag_exercise, .tag_check) > .cell_input"
-    bars = opened.tab.locator(plain).evaluate_all(f"all => all.map({BAR})")
+    bars = opened.locator(plain).evaluate_all(f"all => all.map({BAR})")
     (colour,) = set(bars)
     assert len({colour, *kinds.values()}) == 3
 
 
 def test_a_solution_opens_on_a_click(opened):
-    box = opened.tab.locator("details.exercise-solution").first
+    box = opened.locator("details.exercise-solution").first
     assert not box.locator("pre").is_visible()
     box.locator("summary").click()
     box.locator("pre").wait_for()
@@ -212,29 +210,29 @@ def test_every_keyboard_focus_is_visible_and_useful(visit, page):
 
 def test_print_is_light_and_shows_the_answers_to_the_questions(opened):
     closed = "document.querySelectorAll('article details:not([open])').length"
-    before = opened.tab.evaluate(closed)
+    before = opened.evaluate(closed)
     assert before > 5
-    opened.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-    opened.tab.emulate_media(media="print")
-    assert opened.tab.evaluate(closed) == 0
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    opened.emulate_media(media="print")
+    assert opened.evaluate(closed) == 0
     theme = "document.documentElement.dataset.theme"
-    assert opened.tab.evaluate(theme) == "light"
-    shown = opened.tab.locator("details.exercise-solution:visible").count()
+    assert opened.evaluate(theme) == "light"
+    shown = opened.locator("details.exercise-solution:visible").count()
     assert shown == 0, "a solution spoils an exercise on paper, too"
-    label = opened.tab.locator("details.above-input summary").first
+    label = opened.locator("details.above-input summary").first
     assert label.inner_text().strip().startswith("Code of this")
     fades = (
         "[...document.querySelectorAll('details.above-input > pre,"
         " details.above-input > div')].filter("
         "e => getComputedStyle(e).animationName !== 'none').length"
     )
-    assert opened.tab.evaluate(fades) == 0, "printed while still blank"
-    answers = opened.tab.locator("details:visible").count()
+    assert opened.evaluate(fades) == 0, "printed while still blank"
+    answers = opened.locator("details:visible").count()
     assert answers > 3
-    opened.tab.emulate_media(media="screen")
-    opened.tab.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert opened.tab.evaluate(closed) == before
-    assert opened.tab.evaluate(theme) == "dark"
+    opened.emulate_media(media="screen")
+    opened.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.evaluate(closed) == before
+    assert opened.evaluate(theme) == "dark"
 
 
 IN_VIEW = """() => {

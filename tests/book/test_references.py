@@ -1,34 +1,25 @@
 """The text refers to figures and chapters by the numbers that they have."""
 
-import json
 import re
 
 import pytest
 
-from attn.exercises import APPENDICES, CHAPTERS
-from tests.book.pages import ROOT, chapters, soup
+from attn.exercises import CHAPTERS
+from attn.publishing.myst_to_markdown.targets import notebook
+from tests.book.pages import chapters, soup
+from tests.book.test_copies import STEMS, markdown
 
 MENTION = re.compile(r"\b[Cc]hapter (\d+|{ref})")
 LINK = re.compile(r"\[[Cc]hapter (\d+)\]\((\d+)_\w+\.ipynb\)")
 NUMBERS = {int(stem[:2]) for stem in CHAPTERS.values()}
 
 
-def markdown(stem):
-    """The text of a notebook, without its code."""
-    path = ROOT / "notebooks" / f"{stem}.ipynb"
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    texts = ["".join(x["source"]) for x in cells if x["cell_type"] != "code"]
-    return "\n\n".join(texts)
-
-
 @pytest.mark.parametrize("page", chapters())
 def test_the_text_refers_to_every_figure_by_its_number(page, book):
     article = soup(book / f"{page}.html").find("article")
     figures = {
-        f"#{caption.find_parent('figure')['id']}": caption.find(
-            "span", class_="caption-number"
-        ).get_text(strip=True)
-        for caption in article.find_all("figcaption")
+        f"#{number.find_parent('figure')['id']}": number.get_text(strip=True)
+        for number in article.select("figcaption .caption-number")
     }
     referred = {
         (link["href"], link.get_text(strip=True))
@@ -39,18 +30,10 @@ def test_the_text_refers_to_every_figure_by_its_number(page, book):
     assert set(figures.items()) - referred == set()
 
 
-def test_a_link_to_a_chapter_has_the_number_of_its_file():
-    links = [
-        link
-        for stem in (*CHAPTERS.values(), *APPENDICES)
-        for link in LINK.findall(markdown(stem))
-    ]
-    assert len(links) >= len(CHAPTERS)
-    assert [x for x in links if int(x[0]) != int(x[1])] == []
-
-
-@pytest.mark.parametrize("stem", [*CHAPTERS.values(), *APPENDICES])
-def test_a_chapter_that_exists_is_mentioned_by_a_link(stem):
-    text = LINK.sub("", markdown(stem))
-    plain = MENTION.findall(text)
+@pytest.mark.parametrize("stem", STEMS)
+def test_a_chapter_that_exists_is_mentioned_by_a_link_to_its_number(stem):
+    text = markdown(notebook(stem))
+    links = LINK.findall(text)
+    assert links and [x for x in links if int(x[0]) != int(x[1])] == []
+    plain = MENTION.findall(LINK.sub("", text))
     assert [x for x in plain if x == "{ref}" or int(x) in NUMBERS] == []

@@ -11,6 +11,7 @@ from attn.data import minilm
 from attn.data.minilm import MiniLM
 from attn.functional import attention_weights
 from book.figures import attention_heads, sentence
+from tests.book.conftest import Visit
 from tests.book.pages import FIGURES
 from tests.book.test_browser import serious_violations, sideways_overflow
 from tests.marks import exhaustive_but
@@ -124,12 +125,10 @@ def test_typed_sentences_get_the_weights_of_attn(reads, restored, several):
     """
     whole = minilm.load()
     jobs = [*attention_heads.numbers()["near"].values()]
-    texts = SENTENCES[
-        :: several + (several > 1)
-    ]  # of many beginnings and ends
-    for text, (tokens, shown) in zip(
-        texts, reads.evaluate(READ, texts), strict=True
-    ):
+    # Of many beginnings and ends.
+    texts = SENTENCES[:: several + (several > 1)]
+    found = reads.evaluate(READ, texts)
+    for text, (tokens, shown) in zip(texts, found, strict=True):
         assert tokens == whole.tokens(text), text
         shown = torch.tensor(shown)  # (layers * H, L, L)
         own = maps(restored, text)
@@ -230,12 +229,9 @@ def without_its_file_the_baked_sentences_stay(tab, figure):
 
 @pytest.mark.browser
 def test_a_page_that_is_opened_as_a_file_reads_a_sentence(browser, book):
-    tab = browser.new_page()
-    tab.goto((book / f"{FRONT}.html").as_uri())
-    press(tab)
-    field = tab.get_by_label("Your sentence")
-    field.fill("I love it")
-    tab.locator(".touch-token", has_text="love").wait_for()
-    tokens = tab.locator(".touch-token span").all_inner_texts()
-    assert tokens == ["start", "i", "love", "it", "end"]
-    tab.close()
+    with Visit(browser, book.as_uri(), FRONT) as seen:
+        press(seen.tab)
+        seen.tab.get_by_label("Your sentence").fill("I love it")
+        seen.tab.locator(".touch-token", has_text="love").wait_for()
+        tokens = seen.tab.locator(".touch-token span").all_inner_texts()
+        assert tokens == ["start", "i", "love", "it", "end"]

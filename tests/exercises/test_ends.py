@@ -16,6 +16,7 @@ from tests.exercises.oracles import oracle
 from tests.marks import exhaustive_but
 
 EXERCISES = {x.id: x for x in every_exercise()}
+QUICK = [*EXERCISES][::4]
 NOT_DIALS = {  # (exercise, argument): why two values are enough
     ("sdp-softmax", "dim"): "it is an axis",
     ("flex-score_mod", "b"): "it is an index",
@@ -68,10 +69,8 @@ def test_a_number_has_values_between_its_ends_that_are_not_nice(exercise):
     for name, values in numbers(exercise).items():
         if (exercise, name) in NOT_DIALS:
             continue
-        if any(isinstance(x, float) for x in values):
-            between = values[1:-1]
-        else:  # a size has no upper end
-            between = values[1:]
+        has_end = any(isinstance(x, float) for x in values)  # a size has none
+        between = values[1:-1] if has_end else values[1:]
         assert sum(not is_nice(x) for x in between) >= 2, (name, values)
 
 
@@ -85,9 +84,7 @@ def test_a_dial_has_no_wide_gap(exercise):
         assert not gaps, f"{name} is never between {gaps}"
 
 
-@pytest.mark.parametrize(
-    "exercise", exhaustive_but([*EXERCISES][::4], EXERCISES)
-)
+@pytest.mark.parametrize("exercise", exhaustive_but(QUICK, EXERCISES))
 def test_an_answer_that_ends_in_squeeze_is_refused(exercise):
     x = EXERCISES[exercise]
     if x.launch or exercise in NO_PAIR:
@@ -111,11 +108,7 @@ def test_where_the_result_is_an_int_the_task_says_so(exercise):
     if x.launch or x.use:
         return
     outputs = [run.output for run in map(oracle(exercise).expected, range(2))]
-    entries = [
-        entry
-        for out in outputs
-        for entry in (out if isinstance(out, tuple) else (out,))
-    ]
-    if any(type(entry) is int for entry in entries):
+    tuples = (x if isinstance(x, tuple) else (x,) for x in outputs)
+    if any(type(entry) is int for entries in tuples for entry in entries):
         text = "".join(sources.docstrings(exercise).values())
         assert "an int" in text.partition("Returns:")[2]

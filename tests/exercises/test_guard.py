@@ -12,9 +12,10 @@ from attn.exercises.guard import watched
 from attn.exercises.kernel import result
 from attn.exercises.kernel_errors import LESSONS
 from attn.exercises.out_of_bounds import OutOfBounds
-from attn.exercises.spec import chapter, find
+from attn.exercises.spec import chapter
 from attn.grading.diagnosis.judge import judge
 from tests.exercises.oracles import oracle
+from tests.grading.diagnosis.own_mistakes import edited, judged, rows
 
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)
@@ -22,45 +23,27 @@ if torch.cuda.is_available():
 KERNELS = {x.name: x for x in chapter("fwd") if x.launch}
 
 
-@pytest.fixture
-def message(write):
-    """Return the diagnosis of a solution with edits made to it."""
-
-    def message_of(name, *edits):
-        text = sources.solution(f"fwd-{name}")
-        for old, new in edits:
-            before, after = text.split(old)  # once, or it is an error
-            text = before + new + after
-        return judge(
-            KERNELS[name], write(text, name), oracle=oracle(f"fwd-{name}")
-        ).details
-
-    return message_of
+def message(name, edit):
+    """Return the diagnosis of a solution with an edit applied."""
+    exercise = KERNELS[name]
+    answer, right = edited(exercise.id, edit), oracle(exercise.id)
+    return judge(exercise, answer, oracle=right).details
 
 
-@pytest.mark.parametrize(
-    ("name", "edit", "element"),
-    [
-        ("copy_tile_kernel", ("x_c, inside)", "x_c)"), "X[6, 0]"),
-        (
-            "scores_kernel",
-            ("tl.load(Q + row[:, None] * q_l + d[None, :], real, 0.0)",
-             "tl.load(Q + row[:, None] * q_l + d[None, :])"),
-            "Q[21, 0]",
-        ),
-        pytest.param(
-            "attention_forward_kernel", ("place, real, 0.0)", "place)"),
-            "Q[0, 21, 0]", marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            "attention_forward_kernel",
-            ("k_s + d[None, :], inside, 0.0)", "k_s + d[None, :])"),
-            "K[0, 30, 0]", marks=pytest.mark.exhaustive,
-        ),
-    ],
-)  # fmt: skip
+#: Kernels, edits of them, and the first element that is read.
+READS = rows("""
+copy_tile_kernel | x_c, inside) => x_c) | X[6, 0]
+scores_kernel | q_l + d[None, :], real, 0.0) => q_l + d[None, :]) | Q[21, 0]
+attention_forward_kernel | place, real, 0.0) => place) | Q[0, 21, 0]
+attention_forward_kernel | k_s + d[None, :], inside, 0.0) => k_s + d[None, :])\
+ | K[0, 30, 0]
+""")
+LONG = [pytest.param(*x, marks=pytest.mark.exhaustive) for x in READS[2:]]
+
+
+@pytest.mark.parametrize(("name", "edit", "element"), [*READS[:2], *LONG])
 def test_a_read_past_the_end_is_refused_even_if_the_result_is_right(
-    message, name, edit, element
+    name, edit, element
 ):
     text = message(name, edit)
     tensor, place = element[0], element[1:]
@@ -68,32 +51,24 @@ def test_a_read_past_the_end_is_refused_even_if_the_result_is_right(
     assert "in the line" in text and "tl.load(" in text
 
 
-@pytest.mark.parametrize(
-    ("name", "edits", "said"),
-    [
-        # In the gap between two rows.
-        ("row_softmax_kernel",
-         [("inside, -float", "lane <= columns, -float"),
-          ("e = tl.exp(x",
-           "x = tl.where(inside, x, -1e38)\n    e = tl.exp(x")],
-         "it reads X[0, 9], and X has the shape (2, 9)"),
-        # An atomic addition, without a crash.
-        ("copy_tile_kernel",
-         [("tl.store(OUT + r", "tl.atomic_add(OUT + 2**40 + r")],
-         "it writes memory that is far from OUT"),
-    ],
-)  # fmt: skip
-def test_an_access_outside_the_elements_is_refused(message, name, edits, said):
-    assert said in message(name, *edits)
+#: In the gap between two rows; an atomic addition, without a crash.
+OUTSIDE = """
+row_softmax_kernel | inside, -float => lane <= columns, -float\
+ ; e = tl.exp(x => x = tl.where(inside, x, -1e38); e = tl.exp(x\
+ | it reads X[0, 9], and X has the shape (2, 9)
+copy_tile_kernel | tl.store(OUT + r => tl.atomic_add(OUT + 2**40 + r\
+ | it writes memory that is far from OUT
+"""
 
 
-def test_a_read_past_the_end_is_not_named_as_another_mistake(write):
+@pytest.mark.parametrize(("name", "edit", "said"), rows(OUTSIDE))
+def test_an_access_outside_the_elements_is_refused(name, edit, said):
+    assert said in message(name, edit)
+
+
+def test_a_read_past_the_end_is_not_named_as_another_mistake():
     """What the kernel left behind is kept, and may be right."""
-    text = sources.solution("bwd-delta_kernel")
-    wrong = text.replace("(row < L)[:, None]", "(row <= L)[:, None]")
-    assert wrong != text
-    exercise = find("bwd-delta_kernel")
-    verdict = judge(exercise, write(wrong, "delta_kernel"))
+    verdict = judged("bwd-delta_kernel", "- (row < L)[:\n+ (row <= L)[:")
     assert not verdict.passed and verdict.mistake is None
     assert "it reads DO[0, 21, 0], and DO has" in verdict.message
 
@@ -106,9 +81,8 @@ def test_every_input_is_surrounded_by_nan(name):
             if isinstance(x, torch.Tensor):
                 memory = torch.empty(0).to(x.dtype).set_(x.untyped_storage())
                 assert memory[:64].isnan().all() and memory[-64:].isnan().all()
-                assert int((~memory.isnan()).sum()) == x.numel(), (
-                    case.condition
-                )
+                own = int((~memory.isnan()).sum())
+                assert own == x.numel(), case.condition
 
 
 def test_a_tile_loaded_by_a_descriptor_is_watched(write):
@@ -166,35 +140,27 @@ def test_watching_leaves_the_interpreter_unchanged(write):
     assert set(vars(interpreter_builder)) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "edit", "lesson"),
-    [
-        ("attention_forward_kernel",
-         ("weights.to(v.dtype)", "weights"), "one dtype"),
-        ("copy_tile_kernel",
-         ("tl.arange(0, BLOCK_R)[:, None]", "tl.arange(0, BLOCK_R)"),
-         "shapes meet"),
-        ("copy_tile_kernel", ("(r < rows)", "(X[r] < rows)"), "is moved"),
-        ("scores_kernel",
-         ('tl.dot(q, tl.trans(k), input_precision="ieee")', "(q @ k)"),
-         "with tl.dot"),
-        ("attention_forward_kernel",
-         ("tl.zeros([BLOCK_L], tl", "tl.zeros([L], tl"), "tl.constexpr"),
-        ("row_softmax_kernel",
-         ("tl.arange(0, BLOCK)", "tl.arange(0, BLOCK + 1)"), "power of two"),
-        ("row_softmax_kernel",
-         ("tl.max(x, 0)", "tl.max(x, 1)"), "as many axes"),
-        ("row_softmax_kernel",
-         ("tl.sum(e, 0)", "e.norm()"), "no torch tensor"),
-        ("row_softmax_kernel",
-         ("tl.load(X + row * x_stride + lane,", "tl.load(lane,"),
-         "need pointers"),
-        ("row_softmax_kernel",
-         ("tl.load(X + row * x_stride + lane,", "tl.load(X + row * x_stride,"),
-         "same shape"),
-    ],
-)  # fmt: skip
-def test_an_error_of_triton_comes_with_a_lesson(message, name, edit, lesson):
+ERRORS = """
+attention_forward_kernel | weights.to(v.dtype) => weights | one dtype
+copy_tile_kernel | tl.arange(0, BLOCK_R)[:, None] => tl.arange(0, BLOCK_R)\
+ | shapes meet
+copy_tile_kernel | (r < rows) => (X[r] < rows) | is moved
+scores_kernel | tl.dot(q, tl.trans(k), input_precision="ieee") => (q @ k)\
+ | with tl.dot
+attention_forward_kernel | tl.zeros([BLOCK_L], tl => tl.zeros([L], tl\
+ | tl.constexpr
+row_softmax_kernel | tl.arange(0, BLOCK) => tl.arange(0, BLOCK + 1)\
+ | power of two
+row_softmax_kernel | tl.max(x, 0) => tl.max(x, 1) | as many axes
+row_softmax_kernel | tl.sum(e, 0) => e.norm() | no torch tensor
+row_softmax_kernel | X + row * x_stride + lane => lane | need pointers
+row_softmax_kernel | X + row * x_stride + lane => X + row * x_stride\
+ | same shape
+"""
+
+
+@pytest.mark.parametrize(("name", "edit", "lesson"), rows(ERRORS))
+def test_an_error_of_triton_comes_with_a_lesson(name, edit, lesson):
     text = " ".join(message(name, edit).split())
     assert "it raised " in text and "in the line" in text
     assert lesson in text
@@ -204,8 +170,8 @@ def test_lessons_are_short():
     assert max(map(len, LESSONS.values())) < 200
 
 
-def test_a_wrong_signature_is_reported_without_a_line_of_the_checker(message):
-    text = message("row_softmax_kernel", ("x_stride, out_stride, columns, B",
-                                          "x_stride, columns, B"),
-                   ("row * out_stride", "row * x_stride"))  # fmt: skip
+def test_a_wrong_signature_is_reported_without_a_line_of_the_checker():
+    fewer = "- x_stride, out_stride, columns\n+ x_stride, columns\n"
+    fewer += "- row * out_stride\n+ row * x_stride"
+    text = message("row_softmax_kernel", fewer)
     assert "it raised TypeError" in text and "in the line" not in text

@@ -9,14 +9,8 @@ from attn.exercises import sources
 from attn.exercises.spec import every_exercise
 
 IDS = [x.id for x in every_exercise()]
-STEPS = (
-    ast.BinOp,
-    ast.BoolOp,
-    ast.Call,
-    ast.Compare,
-    ast.IfExp,
-    ast.Subscript,
-)
+STEPS = ast.BinOp | ast.BoolOp | ast.Call | ast.Compare | ast.IfExp
+STEPS |= ast.Subscript
 MANY = 3  # arguments, of a call that says all
 
 

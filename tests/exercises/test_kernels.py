@@ -14,15 +14,14 @@ from tests.processes import run_python
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
 RIGHT = sources.solution(exercise.id) + "\n"
+FAR = "it writes memory that is far from OUT"
 
 
 @pytest.fixture
 def verdict(write):
     """Return the verdict on a kernel from its source."""
     return lambda text: judge(
-        exercise,
-        write(text, exercise.name),
-        oracle=oracle(exercise.id),
+        exercise, write(text, exercise.name), oracle=oracle(exercise.id)
     )
 
 
@@ -68,26 +67,22 @@ def test_the_reference_replaces_a_wrong_kernel():
         "tl.load(X - 2**33 + lane * 10**9, inside, 0.0)",
     ],
 )
-def test_a_load_outside_memory_is_a_wrong_answer_without_a_crash(
-    verdict, wild
-):
+def test_a_load_outside_memory_is_a_wrong_answer_not_a_crash(verdict, wild):
     load = 'tl.load(X + row * x_stride + lane, inside, -float("inf"))'
     assert RIGHT.count(load) == 1
     assert not verdict(RIGHT.replace(load, wild)).passed
 
 
-def test_a_store_outside_memory_is_a_wrong_answer_without_a_crash(verdict):
-    text = RIGHT + "    tl.store(OUT + 2**40 + lane, e)\n"
-    message = verdict(text).message
-    assert "it writes memory that is far from OUT" in message
-    assert "in the line  tl.store(OUT + 2**40 + lane, e)" in message
-
-
-def test_an_error_is_shown_with_the_learners_own_line(verdict):
-    wrong = "lane = tl.nothing(3)\n    row, lane ="
-    message = verdict(RIGHT.replace("row, lane =", wrong)).message
-    assert "has no attribute 'nothing'" in message
-    assert "in the line  lane = tl.nothing(3)" in message
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("tl.store(OUT + 2**40 + lane, e)", FAR),
+        ("lane = tl.nothing(3)", "has no attribute 'nothing'"),
+    ],
+)
+def test_a_wrong_line_is_shown_without_a_crash(verdict, line, said):
+    message = verdict(f"{RIGHT}    {line}\n").message
+    assert said in message and f"in the line  {line}" in message
 
 
 def test_an_endless_loop_in_a_kernel_is_stopped(verdict, monkeypatch):
@@ -125,9 +120,8 @@ def test_a_check_without_triton_is_neither_right_nor_wrong():
     done = run_python(code)
     assert done.returncode == 0, done.stderr
     unavailable, sizes, traceback = done.stdout.splitlines()
-    assert unavailable.startswith(
-        f"· {exercise.id}  not available here: Triton"
-    )
+    said = f"· {exercise.id}  not available here: Triton"
+    assert unavailable.startswith(said)
     assert sizes == "3 16"
     assert "colab" in traceback
 

@@ -39,9 +39,7 @@ def exercise(request):
     return request.param
 
 
-@pytest.mark.parametrize(
-    "every", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("every", exhaustive_but([False], [False, True]))
 def test_right_answers_pass_and_wrong_ones_are_named(
     exercise, every, record_property
 ):

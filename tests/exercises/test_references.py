@@ -4,31 +4,35 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attn import functional
 from attn.exercises.ring.lockstep import run_ranks, shards
 from attn.exercises.ring.texts import CROSSED
 from attn.exercises.spec import find
+from attn.functional import scaled_dot_product_attention
 from attn.grading.checks.clock import Clock
+
+
+def attended(query, key, value, is_causal=False):
+    """Return what one machine computes: the output, and its log-sum-exp."""
+    options = {"is_causal": is_causal, "enable_gqa": True, "return_lse": True}
+    return scaled_dot_product_attention(query, key, value, **options)
+
+
+def backward(tensors, d_out, is_causal):
+    """Return what a backward gets of one machine, and what it gives."""
+    leaves = [x.clone().requires_grad_() for x in tensors]
+    out, lse = attended(*leaves, is_causal)
+    grads = torch.autograd.grad(out, leaves, d_out)
+    return (*tensors, out.detach(), lse.detach(), d_out), grads
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_tiled_backward_equals_autograd(seed):
     exercise = find("flash-tiled_backward")
     for case in exercise.generate(seed):
-        query, key, value, _, _, d_out, *_ = (
-            x.double() if torch.is_tensor(x) else x for x in case.args
-        )
+        *tensors, _, _, d_out = (x.double() for x in case.args[:6])
         is_causal = case.kwargs.get("is_causal", case.args[8:] == (True,))
-        leaves = [x.clone().requires_grad_() for x in (query, key, value)]
-        scores = leaves[0] @ leaves[1].mT / query.shape[-1] ** 0.5
-        if is_causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-            scores = scores.masked_fill(~allowed, -torch.inf)
-        lse = scores.logsumexp(-1)
-        out = scores.softmax(-1) @ leaves[2]
-        expected = torch.autograd.grad(out, leaves, d_out)
-        seen = out.detach(), lse.detach(), d_out
-        got = exercise.reference(query, key, value, *seen, 3, 4, is_causal)
+        given, expected = backward(tensors, d_out, is_causal)
+        got = exercise.reference(*given, 3, 4, is_causal)
         for x, y in zip(got, expected, strict=True):
             assert_close(x, y, rtol=1e-9, atol=1e-10)
 
@@ -94,11 +98,8 @@ def test_a_crossed_run_has_the_tensors_of_its_messages():
         query, key, value, world_size, layout, is_causal, _ = case.args
         got = exercise.use(exercise.reference, *case.args)
         for rank in range(world_size):
-            out = functional.scaled_dot_product_attention(
-                *(0.5 * x for x in (query, key, value)),
-                is_causal=is_causal,
-                enable_gqa=True,
-            )
+            halves = (0.5 * x for x in (query, key, value))
+            out, _ = attended(*halves, is_causal)
             part = shards(out, world_size, layout)[rank]
             assert_close(got[f"out of rank {rank}"], part)
 
@@ -117,12 +118,7 @@ def test_the_ring_backward_equals_autograd_on_one_machine(seed):
         *tensors, _, _, d_out = (x.double() for x in case.args[:6])
         world_size, *options = case.args[6:]
         layout, is_causal = options or ("contiguous", False)
-        leaves = [x.clone().requires_grad_() for x in tensors]
-        out, lse = functional.scaled_dot_product_attention(
-            *leaves, is_causal=is_causal, enable_gqa=True, return_lse=True
-        )
-        grads = torch.autograd.grad(out, leaves, d_out)
-        given = *tensors, out.detach(), lse.detach(), d_out
+        given, grads = backward(tensors, d_out, is_causal)
         got = exercise.use(exercise.reference, *given, world_size, *options)
         for name, whole in zip(("dq", "dk", "dv"), grads, strict=True):
             assert_shared(got, name, whole, world_size, layout)
@@ -138,12 +134,7 @@ def test_attention_of_many_ranks_equals_that_of_one(name):
         options = case.args[4:]
         layout = options[0] if len(options) == 2 else "contiguous"
         layout = layout if name == "ring_forward" else "contiguous"
-        out, lse = functional.scaled_dot_product_attention(
-            *tensors,
-            is_causal=options[-1] if options else False,
-            enable_gqa=True,
-            return_lse=True,
-        )
+        out, lse = attended(*tensors, options[-1] if options else False)
         got = exercise.use(exercise.reference, *tensors, world_size, *options)
         assert_shared(got, "out", out, world_size, layout)
         if name == "ring_forward":
@@ -155,9 +146,7 @@ def test_decoding_against_a_spread_cache_equals_a_whole_one():
     for case in own_messages(exercise):
         query, *parts = case.args
         key, value = (torch.cat(x, 2) for x in parts)
-        expected = functional.scaled_dot_product_attention(
-            query.double(), key.double(), value.double(), enable_gqa=True
-        )
+        expected, _ = attended(query.double(), key.double(), value.double())
         got = exercise.use(exercise.reference, query, *parts)
         for rank in range(len(parts[0])):
             mine = got[f"out of rank {rank}"].double()

@@ -19,6 +19,7 @@ from tests.timing import cpu_ratio
 #: Of ``work``: half a second on an AMD EPYC with AVX-512, so that machines
 #: half as fast still answer within a second.
 LIMIT = 100
+EVERY = every_exercise()
 
 
 def work():
@@ -49,7 +50,7 @@ def judge_first(ids):
     imports would hide what a check of the first does.
     """
     slow, imported = [], set()
-    for exercise in every_exercise():
+    for exercise in EVERY:
         if exercise.launch or exercise.id not in ids:
             continue
         solution(exercise)  # and with it what its chapter imports
@@ -80,7 +81,7 @@ def first_checks(request):
         for x in request.session.items
         if x.path == request.path and hasattr(x, "callspec")
     ]
-    ids = calls or [x.id for x in every_exercise()]
+    ids = calls or [x.id for x in EVERY]
     root = Path(__file__).parents[2]
     done = run_python(FIRST, *ids, cwd=root, check=True)
     return json.loads(done.stdout)
@@ -93,9 +94,7 @@ def test_checks_import_nothing(first_checks):
 
 
 @pytest.mark.parametrize(
-    "exercise",
-    exhaustive_but(every_exercise()[::4], every_exercise()),
-    ids=lambda x: x.id,
+    "exercise", exhaustive_but(EVERY[::4], EVERY), ids=lambda x: x.id
 )
 def test_a_right_answer_is_accepted_within_a_second(exercise, first_checks):
     if exercise.launch:

@@ -7,9 +7,10 @@ import pytest
 from attn.exercises.spec import every_exercise
 from attn.exercises.symmetry import POINTS
 from attn.grading.checks.inputs import input_size, map_tensors
+from tests.marks import exhaustive_but
 
 EXERCISES = {x.id: x for x in every_exercise()}
-NOWHERE_YET: dict[str, str] = {}
+BREAKS = [(x, point) for x, y in EXERCISES.items() for point in y.breaks]
 
 
 @cache
@@ -26,18 +27,11 @@ def test_every_exercise_of_tensors_lists_its_symmetric_points(exercise):
 
 def test_every_point_applies_somewhere():
     assert len(POINTS) == 10
-    applied = {point for x in EXERCISES.values() for point in x.breaks}
-    assert applied | set(NOWHERE_YET) == set(POINTS)
-    assert not applied & set(NOWHERE_YET)
+    assert {point for _, point in BREAKS} == set(POINTS)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, pytest.param(7, marks=pytest.mark.exhaustive)]
-)
-@pytest.mark.parametrize(
-    ("exercise", "point"),
-    [(x.id, point) for x in EXERCISES.values() for point in x.breaks],
-)
+@pytest.mark.parametrize("seed", exhaustive_but([0], [0, 7]))
+@pytest.mark.parametrize(("exercise", "point"), BREAKS)
 def test_some_case_leaves_the_symmetric_point(exercise, point, seed):
     is_away = EXERCISES[exercise].breaks[point]
     left = [x.condition for x in cases(exercise, seed) if is_away(x)]

@@ -46,35 +46,29 @@ class Llama(nn.Module):
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("interleaved", [False, True], ids=["half", "pairs"])
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
-def test_mapped_weights_give_the_logits_of_transformers(
-    kv_heads, interleaved, tied
-):
+def test_mapped_weights_give_transformers_logits(kv_heads, interleaved, tied):
     options = {"num_key_value_heads": kv_heads, "tie_word_embeddings": tied}
     theirs, ids = hf_zoo.model("llama", seed=kv_heads, **options), hf_zoo.ids()
     state = dict(theirs.state_dict())
     if tied:
         del state["lm_head.weight"]  # a file of a tied model has none
     if interleaved:
+        how = {"to": "interleaved", "dim": 0, "head_dim": 6}
         for name, x in state.items():
             if "q_proj" in name or "k_proj" in name:
-                state[name] = convert_pairing(
-                    x, "interleaved", dim=0, head_dim=6
-                )
+                state[name] = convert_pairing(x, **how)
     mine = Llama(theirs.config)
     mine.load_state_dict(map_llama_weights(state, 4, kv_heads, interleaved))
     with torch.no_grad():
-        torch.testing.assert_close(
-            mine(ids), theirs(ids).logits, rtol=1e-4, atol=1e-4
-        )
+        logits = mine(ids), theirs(ids).logits
+    torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
     ("temperature", "top_k", "top_p"),
     [(0.7, None, None), (1.0, 3, None), (1.3, None, 0.6), (0.8, 4, 0.75)],
 )
-def test_tokens_are_drawn_as_often_as_by_transformers(
-    temperature, top_k, top_p
-):
+def test_tokens_come_as_often_as_from_transformers(temperature, top_k, top_p):
     rng = torch.Generator().manual_seed(0)
     logits = 1.5 * torch.randn(1, 7, generator=rng)
     right = filtered(logits, temperature, top_k, top_p, None)[0].softmax(-1)

@@ -5,8 +5,6 @@ tables of a file. The exit code is 1 when a kernel is wrong, 0 otherwise, also
 without a GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

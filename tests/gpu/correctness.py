@@ -5,9 +5,8 @@ the same dtype, plus a few roundings. The distance is that of the worst row,
 so that one wrong row among thousands is not averaged away.
 """
 
-from __future__ import annotations
-
 import math
+from itertools import product
 from typing import Any
 
 import torch
@@ -15,8 +14,6 @@ from torch import Tensor
 
 from attn.kernels import configs
 from tests.gpu.kernel_calls import VARIANTS, Check, run
-
-__all__ = ["check", "checks", "distance", "few_roundings"]
 
 #: By their names in the registry; no configuration selects them.
 FORWARD_VARIANTS = tuple(f"triton_{x}" for x in configs.VARIANTS[1:])
@@ -31,41 +28,35 @@ def checks(dry: bool = False) -> list[Check]:
         dry: every kernel and variant once, at the smallest sizes.
     """
     dtypes = ("bfloat16", "float16", "float32")
-    serving = [(kernel, v) for kernel in ("decode", "varlen") for v in
-               ("causal", "all")]  # fmt: skip
+    calls = [("attention", v) for v in VARIANTS]
+    calls += product(("decode", "varlen"), ("causal", "all"))
     if dry:
-        calls = [*(("attention", v) for v in VARIANTS), *serving]
         calls += [(kernel, "all") for kernel in FORWARD_VARIANTS]
         calls += [("linear", "causal")]
         return [
             Check(*call, dtypes[i % 3], 16, 8, 1, 2, 1, 18, 35)
             for i, call in enumerate(calls)
         ]
+    kernels = ("attention", "decode", "varlen", "linear")
     found = [
         Check(kernel, "causal", dtype, *head)
-        for head in HEADS
-        for dtype in dtypes
-        for kernel in ("attention", "decode", "varlen", "linear")
+        for head, dtype, kernel in product(HEADS, dtypes, kernels)
     ]
     found += [
         Check(kernel, "causal", "bfloat16", *head)
-        for head in HEADS[:3]
-        for kernel in FORWARD_VARIANTS
+        for head, kernel in product(HEADS[:3], FORWARD_VARIANTS)
     ]
     long = {"B": 1, "H": 2, "Hkv": 1, "L": 4096, "S": 4096}
     found += [
         Check("attention", "causal", dtype, *head, **long)
-        for head in HEADS[:3]
-        for dtype in dtypes
+        for head, dtype in product(HEADS[:3], dtypes)
     ]
-    found += [
+    return found + [
         Check(*call, dtype, *head)
-        for head in HEADS[:2]
-        for dtype in ("bfloat16", "float32")
-        for call in (*(("attention", v) for v in VARIANTS), *serving)
+        for head, dtype in product(HEADS[:2], dtypes[::2])
+        for call in calls
         if call[1] != "causal"
     ]
-    return found
 
 
 def check(check: Check) -> dict[str, Any]:

@@ -4,8 +4,6 @@ The kernel runs twice, and allocated memory is filled with NaN first. Both an
 element that is never written and a race become visible.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
@@ -17,8 +15,6 @@ from torch import Tensor
 
 from attn import api, functional, masks
 from attn.linear import linear_attention
-
-__all__ = ["VARIANTS", "Check", "Results", "Runs", "run"]
 
 VARIANTS = (
     "plain",
@@ -83,10 +79,8 @@ def _attention(check: Check) -> Runs:
     sinks = options.pop("sinks", None)
     if sinks is not None:
         inputs["sinks"] = sinks
-    B, H, L, Dv = check.B, check.H, check.L, check.Dv
-    cotangents = [
-        _draw(check, 10, *shape) for shape in ((B, H, L, Dv), (B, H, L))
-    ]
+    shape = check.B, check.H, check.L
+    cotangents = [_draw(check, 10, *shape, *x) for x in ((check.Dv,), ())]
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
         leaves = {
@@ -170,32 +164,18 @@ def _varlen(check: Check) -> Runs:
         options |= {"window": (check.S // 4, 0), "softcap": 2.0}
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
-        tensors = [
-            x.detach().to(dtype).requires_grad_() for x in (q, k, v)
-        ]  # fmt: skip
+        tensors = [x.detach().to(dtype).requires_grad_() for x in (q, k, v)]
         own = dict(options)
         if check.variant == "all":
             own["sinks"] = sinks.to(dtype)
         if function is varlen_attention:
             out, lse = function(*tensors, *ends, many, return_lse=True, **own)
         else:
-            parts = []
-            for i in range(len(q_lengths)):
-                mine, theirs = (slice(int(e[i]), int(e[i + 1])) for e in ends)
-                places = (mine, theirs, theirs)
-                single = (
-                    x[place].transpose(0, 1)
-                    for x, place in zip(tensors, places, strict=True)
-                )
-                parts.append(
-                    function(
-                        *single,
-                        q_offset=0,
-                        enable_gqa=True,
-                        return_lse=True,
-                        **own,
-                    )  # fmt: skip
-                )
+            own |= {"q_offset": 0, "enable_gqa": True, "return_lse": True}
+            lengths = q_lengths, k_lengths, k_lengths
+            pairs = zip(tensors, lengths, strict=True)
+            single = (x.transpose(0, 1).split(n, 1) for x, n in pairs)
+            parts = (function(*x, **own) for x in zip(*single, strict=True))
             outs, lses = zip(*parts, strict=True)
             out, lse = torch.cat(outs, 1).transpose(0, 1), torch.cat(lses, 1)
         seed = _draw(check, 10, *out.shape).to(out.dtype)
@@ -210,11 +190,8 @@ def _linear(check: Check) -> Runs:
     from attn.kernels import linear_attention_chunks
 
     B, H, L, D, Dv = check.B, check.H, check.L, check.D, check.Dv
-    tokens = [
-        _draw(check, 1, B, check.Hkv, L, D),
-        _draw(check, 2, B, check.Hkv, L, D),
-        _draw(check, 3, B, H, L, Dv),
-    ]
+    tokens = [_draw(check, seed, B, check.Hkv, L, D) for seed in (1, 2)]
+    tokens.append(_draw(check, 3, B, H, L, Dv))
     g = -F.softplus(_draw(check, 4, B, H, L).float())
     start = _draw(check, 5, B, H, D, Dv)
 

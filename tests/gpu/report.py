@@ -1,13 +1,9 @@
 """A GPU run as tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from attn.bench import report
 from attn.plot import Table
-
-__all__ = ["configurations", "correctness", "show"]
 
 
 def show(run: dict[str, Any]) -> None:
@@ -26,14 +22,8 @@ def correctness(run: dict[str, Any]) -> Table:
         groups.setdefault((check["kernel"], check["dtype"]), []).append(check)
     for names, checks in groups.items():
         wrong = sum(not check["right"] for check in checks)
-        worst = max(
-            (
-                error / limit
-                for check in checks
-                for error, limit in check.get("errors", {}).values()
-            ),
-            default=0.0,
-        )
+        errors = [y for x in checks for y in x.get("errors", {}).values()]
+        worst = max((error / limit for error, limit in errors), default=0.0)
         rows.append((*names, len(checks), wrong, f"{worst:.2f}"))
     title = f"Correctness: {done} of {stage['planned']} checks"
     return Table(

@@ -19,8 +19,6 @@ Everything that may crash runs in a worker process. Kernels are first compiled
 on all cores; while one worker measures time, no other computes.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator
@@ -36,8 +34,6 @@ from attn.bench.runner import run_case
 from attn.kernels.configs import Config
 from tests.gpu import correctness, sweep
 from tests.gpu.workers import Outcome, Worker, attempt, run_all
-
-__all__ = ["BUDGET", "Session", "measure"]
 
 BUDGET = 490.0  # seconds; with what Python takes to start, under 9 minutes
 #: Shares of the time at which each step ends.
@@ -178,9 +174,8 @@ class Session:
                     outcome = Outcome(error="the time was over")
                 elif not outcome.error:
                     left = min(60.0, left)
-                    worker.begin(
-                        run_one, case.name, ROUNDS, False, seconds=left
-                    )
+                    job = run_one, case.name, ROUNDS, False
+                    worker.begin(*job, seconds=left)
                     outcome = worker.outcome()
                 worker.stop()
                 self._keep(case, outcome)

@@ -8,8 +8,6 @@ Triton's disk cache. A variant of the forward kernel is one more field of a
 configuration; it is best only where it wins clearly.
 """
 
-from __future__ import annotations
-
 import functools
 import statistics
 from collections.abc import Callable, Iterable
@@ -24,19 +22,6 @@ from attn import functional
 from attn.kernels.configs import ANY, TABLES, VARIANTS, Config, config_of
 from attn.profiling import benchmark_interleaved
 from tests.gpu.correctness import distance, few_roundings
-
-__all__ = [
-    "GOOD_RATIO",
-    "ROWS",
-    "Row",
-    "Trial",
-    "candidates",
-    "compare",
-    "fields",
-    "summary",
-    "trials",
-    "try_config",
-]
 
 GOOD_RATIO = 1.05  # a shipped row within it of the best is good
 KEPT_RATIO = 0.97  # of the time: another variant must be as fast to be best
@@ -152,7 +137,8 @@ def try_config(trial: Trial) -> dict[str, float]:
     tensors = _tensors(row, length, batch, device)
     with replaced(row, trial.arch, trial.config):
         ours = _call(row.kernel, tensors)()
-    exact = _reference(row.kernel, [x.detach().double() for x in tensors])
+    wide = [x.detach().double() for x in tensors]
+    exact = _call(row.kernel, wide, exact=True)()
     error = max(distance(x, y) for x, y in zip(ours, exact, strict=True))
     limit = 5 * few_roundings(ours[0].dtype)
     if error > limit:
@@ -170,9 +156,8 @@ def compare(
         are of the whole backward pass.
     """
     device = _device()
-    call = _call(
-        row.kernel, _tensors(row, row.length, _batch(row, device), device)
-    )
+    tensors = _tensors(row, row.length, _batch(row, device), device)
+    call = _call(row.kernel, tensors)
 
     def run(config: Config) -> None:
         with replaced(row, arch, config):
@@ -263,38 +248,28 @@ def _tensors(row: Row, length: int, batch: int, device: str) -> list[Tensor]:
     shapes += [(batch, kv_heads, length, row.head_dim)] * 2
     if row.kernel in ("dkdv", "dq"):
         shapes.append(shapes[0])
-    return [
-        torch.randn(shape, generator=g, device=device).to(
-            getattr(torch, row.dtype)
-        )
-        for shape in shapes
-    ]
+    drawn = (torch.randn(x, generator=g, device=device) for x in shapes)
+    return [x.to(getattr(torch, row.dtype)) for x in drawn]
 
 
-def _call(kernel: str, tensors: list[Tensor]) -> Callable[[], Any]:
+def _call(
+    kernel: str, tensors: list[Tensor], exact: bool = False
+) -> Callable[[], Any]:
+    """Return the call of a kernel, or of its definition."""
     from attn.kernels import decode_attention, fused_attention
 
+    decode: Callable[..., Any] = decode_attention
+    attention: Callable[..., Any] = fused_attention
+    if exact:
+        attention = functional.scaled_dot_product_attention
+        decode = functools.partial(attention, enable_gqa=True)
     q, k, v, *cotangent = tensors
     if kernel == "decode":
-        return lambda: (decode_attention(q, k, v),)
+        return lambda: (decode(q, k, v),)
     if kernel == "forward":
-        return lambda: (fused_attention(q, k, v, is_causal=True),)
-    return _backward(fused_attention, q, k, v, cotangent)
-
-
-def _reference(kernel: str, tensors: list[Tensor]) -> Any:
-    q, k, v, *cotangent = tensors
-    if kernel == "decode":
-        return (functional.grouped_attention(q, k, v, enable_gqa=True),)
-    reference = functional.scaled_dot_product_attention
-    if kernel == "forward":
-        return (reference(q, k, v, is_causal=True),)
-    return _backward(reference, q, k, v, cotangent)()
-
-
-def _backward(
-    function: Callable[..., Any], q: Tensor, k: Tensor, v: Tensor, seed: Any
-) -> Callable[[], Any]:
+        return lambda: (attention(q, k, v, is_causal=True),)
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-    out = function(*leaves, is_causal=True)
-    return lambda: torch.autograd.grad(out, leaves, seed, retain_graph=True)
+    out = attention(*leaves, is_causal=True)
+    return lambda: torch.autograd.grad(
+        out, leaves, cotangent, retain_graph=True
+    )

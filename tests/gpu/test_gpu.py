@@ -1,7 +1,6 @@
 """A GPU run goes through everything, and sees a kernel that is wrong."""
 
-from __future__ import annotations
-
+import itertools
 import os
 import sys
 import time
@@ -30,7 +29,6 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = {"attention", "decode", "varlen", "linear"}
 KERNELS = SHIPPED | set(correctness.FORWARD_VARIANTS)
 
-
 #: One of each kernel; test_kernels.py has all that they compute.
 FEW = [
     x for x in correctness.checks(dry=True)
@@ -56,29 +54,17 @@ def test_a_dry_run_covers_all_three_stages(run):
     checks = saved["correctness"]["checks"]
     assert len(checks) == saved["correctness"]["planned"] == len(FEW)
     assert all(check["right"] and check["repeatable"] for check in checks)
-    kernels = {check["kernel"] for check in checks}
-    assert kernels == KERNELS
-    assert [row["kernel"] for row in saved["sweep"]["rows"]] == [
-        "forward",
-        "dkdv",
-        "decode",
-    ]
-    for row in saved["sweep"]["rows"]:
-        assert row["ratio"] >= 1.0 and row["tried"][0]["seconds"]
-    tried = [
-        trial["config"]["variant"]
-        for trial in saved["sweep"]["rows"][0]["tried"]
-        if trial["seconds"]
-    ]
-    assert set(tried) == set(FORWARD_VARIANTS)
+    assert {check["kernel"] for check in checks} == KERNELS
+    rows = saved["sweep"]["rows"]
+    kernels = [row["kernel"] for row in rows]
+    assert kernels == [row.kernel for row in session.TINY]
+    assert all(x["ratio"] >= 1.0 and x["tried"][0]["seconds"] for x in rows)
+    tried = [x["config"] for x in rows[0]["tried"] if x["seconds"]]
+    assert {x["variant"] for x in tried} == {*FORWARD_VARIANTS}
     assert [case["case"] for case in saved["cases"]] == ["gpu-decode"]
     assert {"torch", "triton"} <= set(saved["about"]["versions"])
-    assert saved["time"].keys() == {
-        "budget",
-        "correctness",
-        "sweep",
-        "benchmark",
-    }
+    stages = {"correctness", "sweep", "benchmark"}
+    assert saved["time"].keys() == stages | {"budget"}
 
 
 def test_the_file_of_a_gpu_run_can_be_shown_like_any_run(run, capsys):
@@ -127,9 +113,7 @@ def test_make_gpu_uses_the_given_python_and_installs_nothing(tmp_path):
     assert sorted(x.name for x in tmp_path.iterdir()) == ["Makefile", "python"]
 
 
-def test_the_commit_of_a_copy_without_history_is_read_from_the_environment(
-    monkeypatch,
-):
+def test_without_history_the_commit_is_that_of_the_environment(monkeypatch):
     monkeypatch.setattr(results, "_git", lambda *_: "")
     monkeypatch.setenv("COMMIT", "1234abc")
     assert results.about_this_machine()["commit"] == "1234abc"
@@ -153,13 +137,8 @@ def test_uncommitted_changes_of_measured_files_are_recorded(monkeypatch):
 
 
 def test_a_run_records_the_gpu_and_its_driver(monkeypatch):
-    device = SimpleNamespace(
-        name="H200",
-        major=9,
-        minor=0,
-        multi_processor_count=132,
-        total_memory=2**37,
-    )
+    known = {"name": "H200", "major": 9, "minor": 0, "total_memory": 2**37}
+    device = SimpleNamespace(**known, multi_processor_count=132)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda _: device)
     monkeypatch.setattr(results, "_driver", lambda: "580.1")
@@ -194,13 +173,9 @@ def small(variant="causal", dtype="float32"):
 def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
     checks = correctness.checks()
     dtypes = ("bfloat16", "float16", "float32")
-    for D in (64, 128, 256):
-        for dtype in dtypes:
-            kernels = {
-                c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)
-            }
-            half = KERNELS if dtype == "bfloat16" else SHIPPED
-            assert kernels == half, (D, dtype)
+    for at in itertools.product((64, 128, 256), dtypes):
+        kernels = {x.kernel for x in checks if (x.D, x.dtype) == at}
+        assert kernels == (KERNELS if "bfloat16" in at else SHIPPED), at
     assert {c.variant for c in checks} == set(VARIANTS)
     assert len(checks) == len(set(checks))
 
@@ -274,9 +249,8 @@ def test_candidates_are_neighbours_and_the_shipped_row_is_first():
         for block in config[:2]:
             assert block in (16, 32, 64, 128, 256)
         assert config.num_warps in (4, 8) and 1 <= config.num_stages <= 5
-        assert config.variant in sweep.LOADED_BY.get(
-            trial.row.kernel, ("pointers",)
-        )
+        variants = sweep.LOADED_BY.get(trial.row.kernel, ("pointers",))
+        assert config.variant in variants
     assert len(trials) == len({trial._replace() for trial in trials})
 
 

@@ -4,8 +4,6 @@ A kernel can end its process: an illegal access, a compiler that aborts or
 never returns. A ``Worker`` turns each into a reason, and other jobs go on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -17,8 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
-
-__all__ = ["Outcome", "Worker", "attempt", "run_all"]
 
 Job = Callable[..., Any]
 

@@ -20,20 +20,18 @@ from attn.publishing import notebooks
 EXERCISE = "mask-causal"
 NAME = "causal"
 CHECK = f"check-{EXERCISE}"
+_CODE = r"(?ms)^## (\w+)\n```python\n(.*?)\n```"
+_LIST = r"(?ms)^## ([^\n]+)\n\n```\n(.*?)\n```"
 _ORDERS = Path(__file__).with_name("orders.md").read_text("utf-8")
 TEXTS = {
     name: text.replace("RIGHT", sources.solution(EXERCISE))
-    for name, text in re.findall(
-        r"(?ms)^## (\w+)\n```python\n(.*?)\n```", _ORDERS
-    )
+    for name, text in re.findall(_CODE, _ORDERS)
 } | {"stub": sources.stub(EXERCISE)}
 DOES = ("run all", "restart", "revert", "save", "new kernel")
 #: By headings: orders, and the sign of the answer that stands.
 ORDERS = {
     heading: {order: sign for sign, order in re.findall(r"([✗✓·]) (.+)", part)}
-    for heading, part in re.findall(
-        r"(?ms)^## ([^\n]+)\n\n```\n(.*?)\n```", _ORDERS
-    )
+    for heading, part in re.findall(_LIST, _ORDERS)
 }
 
 
@@ -77,9 +75,8 @@ class FrontEnd:
             if words in DOES:
                 getattr(self, words.replace(" ", "_"))()
             elif name == "-":
-                del self.nb.cells[
-                    self.at({"answer": EXERCISE}.get(text, text))
-                ]
+                text = {"answer": EXERCISE}.get(text, text)
+                del self.nb.cells[self.at(text)]
             else:
                 self.write(name, text)
 
@@ -205,11 +202,8 @@ _kept = {}
 
 
 def keep(number, with_files=True):
-    files = {
-        x: (x.read_bytes(), x.stat().st_mtime_ns)
-        for x in FILES
-        if with_files and x.exists()
-    }
+    there = [x for x in FILES if with_files and x.exists()]
+    files = {x: (x.read_bytes(), x.stat().st_mtime_ns) for x in there}
     kernel = [*ran._runs], {**session._last}
     _kept[number] = *kernel, ran._shell.user_ns.get(NAME), files
     return number

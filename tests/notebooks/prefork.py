@@ -14,8 +14,6 @@ same arguments, folder, environment and streams, in a process of its own.
 signals on, and ends as the module ended.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc
@@ -174,11 +172,8 @@ def run(address: str, argv: list[str]) -> int:
     """Run a module in a child of the server; return its exit status."""
     with socket.socket(socket.AF_UNIX) as request:
         request.connect(address)
-        module = {
-            "argv": argv,
-            "folder": os.getcwd(),
-            "environment": dict(os.environ),
-        }
+        module = {"argv": argv, "folder": os.getcwd()}
+        module["environment"] = dict(os.environ)
         text = json.dumps(module).encode() + b"\n"
         sent = socket.send_fds(request, [text], [0, 1, 2])
         request.sendall(text[sent:])

@@ -14,6 +14,7 @@ from attn.grading.classroom.submissions import Submission
 from attn.grading.learner import progress
 from attn.grading.learner.start_page import StartPage
 from attn.grading.sandbox import isolation
+from tests.marks import exhaustive_but
 from tests.notebooks.front_end import CHECK, EXERCISE, ORDERS, FrontEnd
 from tests.notebooks.learners import pytest_nbval
 
@@ -129,9 +130,7 @@ def readers(prefork_kernels, tmp_path, capsys, monkeypatch):
     opened.front.close()
 
 
-@pytest.mark.parametrize(
-    "length", [1, pytest.param(4, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("length", exhaustive_but([1], [1, 4]))
 def test_whatever_ran_in_which_order_all_agree(length, readers):
     orders = Counter()
     for n, (events, number, times) in walked(readers.front, length):

@@ -82,16 +82,13 @@ def nbval_at(servers, tmp_path, tmp_path_factory, monkeypatch):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_an_untouched_chapter_fails_exactly_its_checks(
-    key, nbval_at, tmp_path
-):
+def test_an_untouched_chapter_fails_only_its_checks(key, nbval_at, tmp_path):
     """Its demonstrations see the book's own functions, and print the same."""
     path, junit = sources.notebook_path(key), tmp_path / "junit.xml"
     notebook = notebooks.read(path)
     worth = cells.points(notebook)
-    _, score = nbval_at(
-        narrower()[-1], notebook, path.name, f"--junitxml={junit}"
-    )
+    words = path.name, f"--junitxml={junit}"
+    _, score = nbval_at(narrower()[-1], notebook, *words)
     failed = {
         about.get("exercise", case.get("name"))
         for case, about in junit_of(junit)
@@ -104,9 +101,7 @@ def test_an_untouched_chapter_fails_exactly_its_checks(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("path", notebooks.pristine(), ids=lambda x: x.stem)
-def test_stored_outputs_hold_for_every_cpu_capability(
-    path, capability, nbval_at
-):
+def test_stored_outputs_hold_for_every_capability(path, capability, nbval_at):
     if capability == NATIVE:
         pytest.skip("tested without being told to")
     if not has(capability):

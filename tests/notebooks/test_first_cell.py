@@ -46,12 +46,8 @@ def lab(prefork_kernels, tmp_path, monkeypatch):
 
         def runs(code, **about):
             said = []
-            client.execute_interactive(
-                code,
-                output_hook=lambda x: said.append(shown(x)),
-                timeout=60,
-                **about,
-            )
+            about["output_hook"] = lambda x: said.append(shown(x))
+            client.execute_interactive(code, timeout=60, **about)
             return [x for x in said if x]
 
         return runs

@@ -1,7 +1,5 @@
 """The attention of a model can be looked at by mouse, finger and keyboard."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -55,9 +55,7 @@ def source(exhibit):
     return found
 
 
-def test_every_exhibit_has_its_source_or_says_where_it_was_invented(
-    museum, exhibits
-):
+def test_every_exhibit_has_its_source_or_says_it_is_invented(museum, exhibits):
     """And the first page counts them right."""
     sources = [source(exhibit) for exhibit in exhibits]
     found = [x for x in sources if x.startswith("Found here")]
@@ -128,16 +126,11 @@ def test_an_exhibit_without_a_fact_is_named(museum, fact, text, replacement):
 
 def test_a_copy_has_the_index_as_a_table_of_links(museum):
     made = myst_to_markdown.copy_of(museum, set_up=False)
-    (text,) = [
-        x["source"] for x in made["cells"] if "| exhibit" in x["source"]
-    ]
     cells = {x["id"]: x["source"] for x in made["cells"]}
-    rows = re.findall(
-        r"^\| \[(.+)\]\(museum.ipynb#cell-id=(.+?)\) \| (.+) \|$", text, re.M
-    )
-    for (title, cell, facts), exhibit in zip(
-        rows, indexed(museum), strict=True
-    ):
+    (text,) = [x for x in cells.values() if "| exhibit" in x]
+    row = r"^\| \[(.+)\]\(museum.ipynb#cell-id=(.+?)\) \| (.+) \|$"
+    pairs = zip(re.findall(row, text, re.M), indexed(museum), strict=True)
+    for (title, cell, facts), exhibit in pairs:
         assert f"### {title}\n" in cells[cell].replace("`", "")
         assert facts.split(" | ") == [exhibit[x] for x in SHOWN]
 
@@ -158,9 +151,7 @@ def test_the_museum_passes_every_cell(museum, nbval, tmp_path):
     assert result.returncode == 0, result.stdout[-4000:]
 
 
-def test_an_exhibit_that_no_longer_fails_fails_its_cell(
-    museum, nbval, tmp_path
-):
+def test_an_exhibit_that_does_not_fail_fails_its_cell(museum, nbval, tmp_path):
     """When a library is repaired, its exhibit has to go."""
     changed = copy.deepcopy(museum)
     broken = next(cell for cell in changed.cells if is_exhibit(cell))

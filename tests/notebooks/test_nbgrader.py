@@ -27,9 +27,8 @@ CHAPTER = CHAPTERS[KEY]
 CONFIG = root() / "book" / "classroom" / "nbgrader_config.py"
 #: `make .venv/.nbgrader` installs it beside the packages of .venv.
 PREFIX = Path(sys.prefix) / "nbgrader"
-PACKAGES = sysconfig.get_path(
-    "purelib", vars={"base": PREFIX, "platbase": PREFIX}
-)
+BASES = {"base": PREFIX, "platbase": PREFIX}
+PACKAGES = sysconfig.get_path("purelib", vars=BASES)
 POINTS = """
 import json, sys
 from nbgrader.api import Gradebook

@@ -108,8 +108,6 @@ def test_a_goal_prints_what_was_reached(reached, bounds, line, capsys):
 @pytest.mark.parametrize(
     ("reached", "bounds"), [(0.5, {}), (True, {"at_least": 1})]
 )
-def test_a_goal_needs_a_bound_for_a_number_and_none_for_a_bool(
-    reached, bounds
-):
+def test_a_goal_needs_a_bound_for_a_number_and_none_for_bools(reached, bounds):
     with pytest.raises(ValueError, match="reached must be"):
         goal("it works", reached, **bounds)

@@ -261,29 +261,21 @@ def test_a_term_says_what_it_means_and_leads_to_the_glossary():
 
 
 def test_a_reference_to_a_section_leads_to_its_cell():
-    room = next(
-        x
-        for x in notebook("museum")["cells"]
-        if "(museum-mask)=" in "".join(x["source"])
-    )
+    every = notebook("museum")["cells"]
+    room = next(x for x in every if "(museum-mask)=" in "".join(x["source"]))
     copied = to_markdown("{ref}`a room <museum-mask>`", targets())
     assert copied == f"[a room](museum.ipynb#cell-id={room['id']})"
 
 
 def test_every_link_leads_to_a_cell_of_the_workspace(chapter):
     ids = {
-        f"{stem}.ipynb": {
-            f"cell-id={c['id']}" for c in notebook(stem)["cells"]
-        }
-        for stem in STEMS
+        f"{x}.ipynb": {f"cell-id={y['id']}" for y in notebook(x)["cells"]}
+        for x in STEMS
     }
     glossary = myst_to_markdown.glossary()
     ids["glossary.md"] = set(re.findall(r'<span id="(.+?)">', glossary))
-    addresses = [
-        link.attrs["href"]
-        for text in markdown(chapter.local)
-        for link in links(text)
-    ]
+    found = (y for text in markdown(chapter.local) for y in links(text))
+    addresses = [link.attrs["href"] for link in found]
     own = [x for x in addresses if not x.startswith(("http://", "https://"))]
     assert own or chapter.stem == "museum"
     for link in own:
@@ -295,10 +287,8 @@ def test_every_link_leads_to_a_cell_of_the_workspace(chapter):
 def test_a_questions_answer_is_folded_and_its_markdown_is_read(chapter):
     texts = "\n".join(markdown(chapter.local))
     folded = texts.count("<details>")
-    asked = sum(
-        "".join(x["source"]).count(":::{dropdown}")
-        for x in chapter.pristine["cells"]
-    )
+    sources = ("".join(x["source"]) for x in chapter.pristine["cells"])
+    asked = sum(x.count(":::{dropdown}") for x in sources)
     assert folded == asked == texts.count("</details>")
     html = MarkdownIt().render(texts)
     for answer in re.findall(r"(?s)</summary>(.*?)</details>", html):
@@ -400,9 +390,8 @@ def test_every_figure_has_its_number_and_caption_below_it(chapter):
         for i, x in enumerate(chapter.pristine["cells"])
         if "caption" in x["metadata"].get("mystnb", {}).get("figure", {})
     ]
-    captions = [
-        x["source"] for x in chapter.local["cells"] if "caption-" in x["id"]
-    ]
+    copied = chapter.local["cells"]
+    captions = [x["source"] for x in copied if "caption-" in x["id"]]
     assert len(figures) == len(captions) and (figures or not chapter.number)
     for second, caption in enumerate(captions, 1):
         first = chapter.number.removeprefix("0")
@@ -418,11 +407,8 @@ def test_an_interactive_figure_of_the_page_is_at_its_place(chapter):
         if tag.startswith("touch-")
     }
     for copied in (chapter.local, chapter.elsewhere):
-        pairs = [
-            x
-            for x in pairwise(copied["cells"])
-            if x[1]["id"].startswith("touch-")
-        ]
+        pairs = pairwise(copied["cells"])
+        pairs = [x for x in pairs if x[1]["id"].startswith("touch-")]
         assert [cell["id"] for _, cell in pairs] == [*above]
         for before, cell in pairs:
             own = above[cell["id"]]

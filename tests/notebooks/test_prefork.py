@@ -19,15 +19,10 @@ def start(server, tmp_path):
     def started(source, **options):
         (tmp_path / "written.py").write_text(source)
         python = [sys.executable, "-S", "-E", prefork.__file__, "run", server]
-        return subprocess.Popen(
-            [*python, "written", "one", "two"],
-            cwd=tmp_path,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **options,
-        )
+        words = [*python, "written", "one", "two"]
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        how = {**streams, "cwd": tmp_path, "text": True, **options}
+        return subprocess.Popen(words, **how)
 
     return started
 

@@ -24,11 +24,8 @@ ALL = "wrong-saved"
 #: As it is handed out; every other answer right, the rest wrong; all right.
 FEW = "untouched-cleared odd-cleared solved-cleared"
 #: Of functions, of functions and a class, of kernels.
-KINDS = {
-    "mask": FEW.replace("odd-cleared", "odd-saved"),
-    "sdp": FEW,
-    "fwd": FEW,
-}
+KINDS = dict.fromkeys(("mask", "sdp", "fwd"), FEW)
+KINDS["mask"] = FEW.replace("odd-cleared", "odd-saved")
 
 
 def in_state(key, state):
@@ -50,20 +47,12 @@ def in_state(key, state):
     }
 
 
-EVERY = [(key, ALL) for key in CHAPTERS]
+EVERY = [pytest.param(x, ALL, marks=pytest.mark.exhaustive) for x in CHAPTERS]
 
 
 @pytest.mark.parametrize("nbval", ["prefork"], indirect=True)
-@pytest.mark.parametrize(
-    ("key", "states"),
-    [
-        *KINDS.items(),
-        *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in EVERY),
-    ],
-)
-def test_the_score_equals_the_earned_points_in_every_state(
-    key, states, nbval, tmp_path
-):
+@pytest.mark.parametrize(("key", "states"), [*KINDS.items(), *EVERY])
+def test_the_score_is_what_each_state_has_earned(key, states, nbval, tmp_path):
     """Each state of a notebook, in the ways in which it comes back."""
     wanted = {}
     for name in states.split():
@@ -99,9 +88,7 @@ check("mask-padding", lambda *inputs: None)
 c = case()  # which a check brings along"""
 
 
-def test_saved_cards_change_neither_the_score_nor_what_is_compared(
-    nbval, tmp_path
-):
+def test_saved_cards_change_neither_scores_nor_comparisons(nbval, tmp_path):
     """Right answers pass and wrong ones fail, with the outputs of both."""
     notebook, expected = in_state("mask", "solved")
     right = ids(notebook)[0]
@@ -180,11 +167,8 @@ def test_junit_and_parallel_workers_have_the_same_points(nbval, tmp_path):
     path = written(notebook, tmp_path)
     _, score = nbval(path, f"--junitxml={junit}", *workers)
     assert score == {"mine": expected}
-    found = {
-        about["exercise"]: int(about["points"])
-        for _, about in junit_of(junit)
-        if "exercise" in about
-    }
+    every = (about for _, about in junit_of(junit) if "exercise" in about)
+    found = {x["exercise"]: int(x["points"]) for x in every}
     assert found == {name: x[1] for name, x in expected.items()}
 
 

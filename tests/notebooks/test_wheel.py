@@ -55,9 +55,8 @@ def test_every_pinned_version_installs_with_the_oldest_python():
     """Debian 12 has 3.11.2: a package that needs 3.11.5 would stop `make`."""
     about = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))
     oldest = about["project"]["requires-python"].removeprefix(">=") + ".0"
-    needs = {
-        x.name: x.metadata.get("Requires-Python", "") for x in distributions()
-    }
+    every = {x.name: x.metadata for x in distributions()}
+    needs = {n: x.get("Requires-Python", "") for n, x in every.items()}
     assert len(needs) > 100
     assert [n for n in needs if oldest not in SpecifierSet(needs[n])] == []
 
@@ -135,9 +134,7 @@ def test_a_wheel_built_of_the_archive_has_the_same_files(wheel, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
-    wheel, tmp_path
-):
+def test_in_an_empty_environment_a_wheel_brings_all_it_needs(wheel, tmp_path):
     """Only pip's index is used; PIP_ARGS reaches pip, as in the Makefile."""
     subprocess.run([sys.executable, "-m", "venv", "env"], cwd=tmp_path)
     scripts = tmp_path / "env" / "bin"
@@ -187,9 +184,7 @@ def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
 
 
 @pytest.mark.exhaustive
-def test_every_command_that_installs_attn_works_as_it_is_written(
-    wheel, tmp_path
-):
+def test_every_command_that_installs_attn_works_as_written(wheel, tmp_path):
     """Offline, in an environment that finds the packages of this one."""
     own = ["-m", "venv", "--without-pip", str(tmp_path / "env")]
     subprocess.run([sys.executable, *own], check=True)
@@ -227,9 +222,8 @@ def first_cells():
     """What the first cells install: all the same."""
     lines = set()
     for path in notebooks.pristine():
-        first = next(
-            x for x in notebooks.read(path).cells if x.cell_type == "code"
-        )
+        cells = notebooks.read(path).cells
+        first = next(x for x in cells if x.cell_type == "code")
         lines.update(re.findall(r"%pip install -q (.+)", first.source))
     return lines
 

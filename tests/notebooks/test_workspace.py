@@ -13,7 +13,6 @@ from attn.publishing import notebooks
 
 ANSWER = "def causal(q_len, kv_len, q_offset=0):\n    return 'mine'"
 
-
 MASKS = sources.notebook_path("mask")
 
 
@@ -111,9 +110,7 @@ def test_a_copy_without_work_is_made_again(own, edition):
     assert line_of(own) == "yours, left as it is"
 
 
-def test_the_glossary_is_renewed_unless_a_learner_has_changed_it(
-    own, monkeypatch
-):
+def test_the_glossary_is_renewed_unless_a_learner_changed_it(own, monkeypatch):
     glossary = own.with_name("glossary.md")
     first = glossary.read_text()
     assert line_of(glossary) == "yours, left as it is"
@@ -174,9 +171,7 @@ def test_the_start_notebook_comes_first_and_is_no_chapter(own, start):
     assert "# Ctrl+Enter: bring it up to date" in page.source
 
 
-def test_each_start_of_lab_renews_the_page_beside_the_learners_notes(
-    own, start
-):
+def test_each_start_of_lab_renews_the_page_beside_a_learners_notes(own, start):
     notebook = notebooks.read(start)
     notebook.cells.append(nbformat.v4.new_markdown_cell("My plan."))
     notebooks.write(notebook, start)

@@ -1,7 +1,5 @@
 """The stand-in for PyTorch computes, and says, what PyTorch does."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re
@@ -12,6 +10,7 @@ import pytest
 import torch as real
 
 from attn.page import torch as stand_in
+from tests.marks import exhaustive_but
 from tests.page import torch_names
 from tests.page.torch_draws import double, draw, outcome, unequal
 from tests.processes import run_python
@@ -26,12 +25,10 @@ SECTIONS = {
 def difference(expression: str, seed: int) -> str:
     """Return how the two differ for an expression, or nothing."""
     given = draw(seed)
-    ours = outcome(stand_in, expression, given)
-    theirs = outcome(real, expression, given)
+    both = [outcome(x, expression, given) for x in (stand_in, real)]
+    ours, theirs = both
     if theirs.error or ours.error:
-        one, other = (
-            f"{type(x.error).__name__}: {x.error}" for x in (ours, theirs)
-        )
+        one, other = (f"{type(x.error).__name__}: {x.error}" for x in both)
         return "" if one == other else f"{one}, not {other} {theirs.value!r}"
     exact = outcome(real, expression, double(given)).value
     if text := unequal(ours.value, theirs.value, exact):
@@ -43,14 +40,7 @@ def difference(expression: str, seed: int) -> str:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize(
-    "seed",
-    [
-        0,
-        1,
-        *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(2, 12)),
-    ],
-)
+@pytest.mark.parametrize("seed", exhaustive_but(range(2), range(12)))
 def test_the_stand_in_agrees_with_pytorch(section, seed):
     """Value, shape, dtype, what a write changes, and the words of errors."""
     found = {x: difference(x, seed) for x in SECTIONS[section]}
@@ -90,9 +80,8 @@ def slopes(library, expression, values):
 @pytest.mark.parametrize("values", GRADIENTS, ids=str)
 def test_gradients_agree_where_a_slope_is_a_convention(values):
     for expression in GRADIENTS[values].replace("\n", "|").split("|"):
-        ours, theirs = (
-            slopes(t, expression, values) for t in (stand_in, real)
-        )
+        both = (slopes(x, expression, values) for x in (stand_in, real))
+        ours, theirs = both
         assert ours == pytest.approx(theirs, nan_ok=True), expression
 
 
@@ -137,9 +126,8 @@ def test_what_is_missing_says_so_by_its_full_name():
         with refused as error, stand_in.autograd.recording():
             x = stand_in.zeros(2).requires_grad_()
             eval(expression, {"torch": stand_in, "x": x})
-        assert (
-            str(error.value) == f"{name} is not on this page; in Jupyter it is"
-        )
+        said = f"{name} is not on this page; in Jupyter it is"
+        assert str(error.value) == said
 
 
 def test_what_pytorch_lacks_too_is_an_attribute_error():

@@ -12,8 +12,6 @@ and of the shape of ``a``. ``d`` and ``e`` are axes, ``f`` is a float and
 ``k`` an integer, ``t`` and ``z`` are tensors without axes.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import random

@@ -14,6 +14,7 @@ ATTN = Path(attn.__file__).parent
 JUDGE = """
 import gzip, json, sys
 
+sys.path.insert(0, sys.argv[1])
 from attn.page.judge import check
 
 heavy = {"numpy", "IPython", "attn.functional"} & {*sys.modules}
@@ -39,14 +40,10 @@ def browser_files(folder):
 def cards(folder, file, sources):
     """Return the cards of answers, in a process with a browser's files."""
     run = subprocess.run(
-        [sys.executable, "-I", "-c", _at(folder) + JUDGE, folder, file],
+        [sys.executable, "-I", "-c", JUDGE, folder, file],
         input="".join(json.dumps(x) + "\n" for x in sources),
         capture_output=True,
         text=True,
     )
     assert run.returncode == 0, run.stderr
     return [json.loads(line) for line in run.stdout.splitlines()]
-
-
-def _at(folder):
-    return f"import sys\nsys.path.insert(0, {str(folder)!r})\n"

@@ -88,12 +88,10 @@ SPELLINGS = {
     "item": READS,
     "grad": {"grad_fn": _grad_fn},
 }
+EVERY = [(x, y) for x in SPELLINGS for y in SPELLINGS[x]]
 
 
-@pytest.mark.parametrize(
-    ("forbidden", "spelling"),
-    [(x, y) for x in SPELLINGS for y in SPELLINGS[x]],
-)
+@pytest.mark.parametrize(("forbidden", "spelling"), EVERY)
 def test_a_function_is_refused_in_any_usual_spelling(forbidden, spelling):
     reads = forbidden == "item"
     answer = SPELLINGS[forbidden][spelling]

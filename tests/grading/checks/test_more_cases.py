@@ -201,14 +201,12 @@ mask-padding | int) => int, kept=[torch.arange(1)])\
  => new = torch.arange(kv_len); kept[0] = max(kept[0], new, key=len);\
  real = kept[0][:kv_len]
 """
+REMEMBERED_WHOLE = ("pos-sinusoidal", "rope-frequencies", "mask-causal")
 ACCEPTED = [
     (HEADS, buffered),
     (SDP, cached),
     *((x, edited(x, edit)) for x, edit in rows(CONSTANTS)),
-    *(
-        (x, remembering(x, None))
-        for x in ("pos-sinusoidal", "rope-frequencies", "mask-causal")
-    ),
+    *((x, remembering(x, None)) for x in REMEMBERED_WHOLE),
 ]
 
 

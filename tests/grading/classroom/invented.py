@@ -5,11 +5,7 @@ from functools import partial
 
 from attn.grading.classroom.result import Mark, Result
 
-WORTH = {
-    "gqa-repeat_kv": 2,
-    "gqa-grouped_attention": 3,
-    "gqa-pool_heads": 2,
-}
+WORTH = {"gqa-repeat_kv": 2, "gqa-grouped_attention": 3, "gqa-pool_heads": 2}
 TILED = "Heads in tile order (0, 1, 0, 1)"
 DIAGNOSIS = f"""this looks like: {TILED}
 What is the difference between `repeat` and `repeat_interleave`?

@@ -95,10 +95,7 @@ CELLS = {
         code("\n\n".join([IMPORTS, MORE[0], *own_texts(x), MORE[1]]))
     ],
     "checks deleted": without_checks,
-    "checks in one loop at the end": lambda x: [
-        *without_checks(x),
-        code(LOOP),
-    ],
+    "checks in a loop at the end": lambda x: [*without_checks(x), code(LOOP)],
 }
 for title, left in CELLS.items():
     make = partial(lambda left, book: book.update(cells=left(book)), left)

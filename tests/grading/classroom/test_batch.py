@@ -17,6 +17,7 @@ from tests.grading.classroom.damage.kinds import (
     solved,
 )
 from tests.grading.classroom.fakes import OPTIONS
+from tests.marks import exhaustive_but
 
 
 def damaged(folder, kinds):
@@ -26,9 +27,7 @@ def damaged(folder, kinds):
     return find([folder])
 
 
-def test_each_broken_file_has_one_row_and_the_batch_ends(
-    tmp_path, log, grade_all
-):
+def test_a_broken_file_has_a_row_and_the_batch_ends(tmp_path, log, grade_all):
     submissions = damaged(tmp_path / "in", DAMAGE)
     results = grade_all(submissions)
     assert sorted(x.learner for x in results) == sorted(DAMAGE)
@@ -114,9 +113,7 @@ def test_a_stopped_batch_resumes_and_only_what_changed_is_graded_again(
     assert {x.status for x in results} == {"graded"}
 
 
-@pytest.mark.parametrize(
-    "end", ["dies", pytest.param("exits", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("end", exhaustive_but(["dies"], ["dies", "exits"]))
 def test_a_submission_that_kills_its_grader_costs_no_other_submission(
     end, log, klass, grade_all
 ):

@@ -185,9 +185,7 @@ def test_a_signal_stops_the_command_and_keeps_its_results(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_what_is_written_no_other_user_can_change(
-    umask, attn_grade, klass, tmp_path
-):
+def test_no_other_user_can_change_grades(umask, attn_grade, klass, tmp_path):
     klass("ann")
     before = os.umask(umask)
     try:

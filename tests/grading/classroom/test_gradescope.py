@@ -38,9 +38,7 @@ def command(folder, name, text):
 @pytest.mark.parametrize(
     ("python3", "chosen"), [(RECORDS, "python3"), (OLD, "python3.11")]
 )
-def test_setup_installs_python_and_runs_a_make_target(
-    python3, chosen, tmp_path
-):
+def test_setup_installs_python_and_makes_a_target(python3, chosen, tmp_path):
     source, commands = tmp_path / "source", tmp_path / "bin"
     source.mkdir()
     for name in ("apt-get", "make"):

@@ -56,9 +56,7 @@ def test_a_document_of_an_office_is_named_as_one(suffix, tmp_path):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_a_chapter_is_judged_of_which_nothing_runs_and_a_file_of_solutions(
-    key,
-):
+def test_a_chapter_is_judged_of_which_nothing_runs_and_a_file_of_answers(key):
     names = [f"{key}-{x}" for x in sources.names(key)]
     untouched = read_file(sources.notebook_path(key))
     path = sources.solutions_path(key)
@@ -104,9 +102,7 @@ def test_a_comment_like_a_magic_stays_a_comment(comment, tmp_path):
         ("03_masks.ipynb", "sdp"),  # it defines nothing of that chapter
     ],
 )
-def test_the_file_name_gives_the_chapter_of_cells_without_ids(
-    name, key, tmp_path
-):
+def test_the_name_gives_the_chapter_of_cells_without_ids(name, key, tmp_path):
     names = "sdp-softmax", "sdp-attention", "gqa-repeat_kv"
     texts = map(sources.solution, names)
     code = [{"cell_type": "code", "source": x} for x in texts]

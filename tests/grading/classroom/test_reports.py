@@ -150,9 +150,7 @@ def test_gradescope_gets_a_documented_file_for_each_learner(reported):
     assert not alone.exists() or alone.read_bytes() == files[0].read_bytes()
 
 
-def test_the_same_results_give_the_same_files_and_others_are_left(
-    reported, tmp_path
-):
+def test_equal_results_give_equal_files_and_others_stay(reported, tmp_path):
     results, out = reported
     mixed = random.Random(1).sample(results, len(results))
     (tmp_path / "index.html").write_text("old")
@@ -219,13 +217,8 @@ def test_a_misconception_counts_each_learner_once():
     where = {"gqa-repeat_kv": 2, "gqa-grouped_attention": 1}
     assert first["exercises"] == where
     assert first["why"].startswith("The heads come in tile order.")
-    assert three.hardest[0] == {
-        "exercise": "gqa-repeat_kv",
-        "passed": 0,
-        "open": 0,
-        "graded": 3,
-        "most_often": [(TILED, 2)],
-    }
+    counts = {"passed": 0, "open": 0, "graded": 3, "most_often": [(TILED, 2)]}
+    assert three.hardest[0] == {"exercise": "gqa-repeat_kv", **counts}
 
 
 @pytest.mark.parametrize("worth, bins", [(2, 3), (20, 21), (21, 10)])

@@ -36,7 +36,6 @@ b"
 CEMS = ["Demir, Cem", "Demir, Cem (row 7)"]
 HEAD = f"{MARKS_HEAD}\n"
 
-
 #: By what they show: the table, the results, the lines that change, the
 #: learners without a submission, those not in the table, and --column.
 TABLES = {
@@ -130,11 +129,8 @@ def written(folder, text):
 def test_points_and_comments_by_hand_are_in_each_report(tmp_path):
     text = "Ann,gqa-pool_heads,1.5,<b>half\nBo,,4,on paper\nCem,,,=ill\n"
     by_hand = read_marks(written(tmp_path, HEAD + text), PEOPLE)
-    results = [
-        graded("Ann", right(), wrong("gqa-pool_heads")),
-        unreadable("Bo"),
-        graded("Cem", right()),
-    ]
+    ann = graded("Ann", right(), wrong("gqa-pool_heads"))
+    results = [ann, unreadable("Bo"), graded("Cem", right())]
     marked = applied(results, by_hand)
     assert results[0].points == 2 and marked[0].points == 3.5
     class_ = Class(marked, by_hand)

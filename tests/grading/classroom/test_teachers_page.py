@@ -22,7 +22,6 @@ PAGE = (BOOK / "for-teachers.md").read_text("utf-8")
 NBVAL = re.search(r"```console\n\$ pytest --nbval sub.+\n((?s:.+?))```", PAGE)
 SHOWN = re.search(r"```console\n\$ attn (grade .+)\n((?s:.+?))```", PAGE)
 
-
 #: GitHub's workflow, which teachers copy, and our own.
 WORKFLOW = (BOOK / "classroom" / "grade.yml").read_text("utf-8")
 STEPS = yaml.safe_load(WORKFLOW)["jobs"]["grade"]["steps"]
@@ -53,10 +52,8 @@ def test_the_workflow_makes_a_target_and_keeps_the_folders_it_names():
 
 
 def test_actions_are_ours_pinned_by_commit_and_say_their_version():
-    every, ours = (
-        re.findall(r"^ *(?:- )?uses: (?!\./)(.+)$", x, re.M)
-        for x in (WORKFLOW + OURS, OURS)
-    )
+    uses = re.compile(r"^ *(?:- )?uses: (?!\./)(.+)$", re.M)
+    every, ours = map(uses.findall, (WORKFLOW + OURS, OURS))
     assert len(ours) > 6 and len(every) - len(ours) == 4
     assert set(every) == set(ours)
     pinned = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
@@ -106,9 +103,7 @@ def test_attn_grade_prints_what_the_page_shows(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_a_chapter_with_a_learners_answers_prints_what_the_page_shows(
-    tmp_path,
-):
+def test_a_chapter_with_learners_answers_prints_what_the_page_shows(tmp_path):
     workspace.fill(tmp_path)
     chapter = notebooks.read(tmp_path / "03_masks.ipynb")
     names = ids(chapter)
@@ -117,8 +112,7 @@ def test_a_chapter_with_a_learners_answers_prints_what_the_page_shows(
     done = terminal(tmp_path, "pytest", "--nbval", path.name)
     assert done.returncode == 1, done.stderr
     printed = re.sub(r"\x1b\[\d+m", "", done.stdout)
-    shown = [
-        re.sub(" in .*s", "", x.strip("…= ")) for x in NBVAL[1].splitlines()
-    ]
+    shown = [x.strip("…= ") for x in NBVAL[1].splitlines()]
+    shown = [re.sub(" in .*s", "", x) for x in shown]
     assert len(shown) > 15
     assert [x for x in shown if x not in printed] == []

@@ -12,6 +12,7 @@ import pytest
 
 from attn.grading.classroom import dask, pools
 from tests.grading.classroom import fakes
+from tests.marks import exhaustive_but
 from tests.processes import run_python
 
 
@@ -79,13 +80,9 @@ def test_dask_needs_a_scheduler(address):
 def cluster(workers, processes=False):
     """Start a scheduler with workers; yield its address."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=processes,
-        protocol="tcp",
-        dashboard_address=None,
-    ) as started:
+    how = {"n_workers": workers, "threads_per_worker": 1, "protocol": "tcp"}
+    how |= {"processes": processes, "dashboard_address": None}
+    with distributed.LocalCluster(**how) as started:
         yield started.scheduler_address
 
 
@@ -96,15 +93,12 @@ def test_dask_needs_workers(klass, grade_all):
             grade_all(klass("a"), pool=pool)
 
 
-@pytest.mark.parametrize(
-    "processes", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("processes", exhaustive_but([False], [False, True]))
 def test_a_cluster_grades_as_this_machine_does(processes, klass, grade_all):
     submissions = klass("a", "b", "c")
     with cluster(workers=2, processes=processes) as address:
-        there = grade_all(
-            submissions, out="there", pool=partial(dask.cluster, address)
-        )
+        pool = partial(dask.cluster, address)
+        there = grade_all(submissions, out="there", pool=pool)
     here = grade_all(submissions, out="here")
     assert {*there} == {*here}
     assert all(x.points for x in here)

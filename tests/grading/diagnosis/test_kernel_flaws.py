@@ -145,9 +145,7 @@ def test_a_kernel_without_a_record_is_refused():
     assert not found.passed and "RuntimeError: not again" in found.message
 
 
-def test_the_classroom_finds_them_without_executing_anything_outside(
-    tmp_path,
-):
+def test_the_classroom_finds_them_without_executing_anything_outside(tmp_path):
     flawed = FLAWED[:3]  # of an exercise each
     book = solved("fwd")
     for name, _, code, _ in flawed:

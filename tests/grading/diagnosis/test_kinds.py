@@ -108,7 +108,6 @@ ring-shard_positions | torch.arange(length) => torch.arange(length).int()\
  | The result is int32
 """
 
-
 K_PROJ = "self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)"
 V_PROJ = K_PROJ.replace("k_", "v_")
 MIXED = "- attention(q, k, v)\n+ attention({})"
@@ -126,8 +125,8 @@ LAYERS = [
     (FROZEN, "Cut off from the gradient", "q_proj.weight"),
 ]
 
-
 MISSING = "- gather(*attend(\n+ gather(*block_gradients("
+UNDEFINED = "block_gradients is not defined: its cell has not been run"
 #: Of a helper of another cell, the cell.
 CELL = "Have you run the cell below the heading"
 
@@ -135,12 +134,7 @@ CELL = "Have you run the cell below the heading"
 @pytest.mark.parametrize(
     ("exercise_id", "edit", "name", "words"),
     [
-        (
-            "ring-decode_attention",
-            MISSING,
-            "block_gradients is not defined: its cell has not been run",
-            CELL,
-        ),
+        ("ring-decode_attention", MISSING, UNDEFINED, CELL),
         *((*x, "") for x in rows(NAMES)),
         *(("sdp-SelfAttention", *x) for x in LAYERS),
     ],

@@ -21,6 +21,7 @@ from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle
 from tests.grading.diagnosis.own_mistakes import judged
+from tests.marks import exhaustive_but
 
 LISTED = [(x, mistake) for x in every_exercise() for mistake in x.mistakes]
 AROUND = 2  # lines: the points, and where the chapter goes on
@@ -33,9 +34,7 @@ def height(message):
     return len(lines) + AROUND
 
 
-@pytest.mark.parametrize(
-    "count", [32, pytest.param(100, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("count", exhaustive_but([32], [32, 100]))
 def test_a_refusal_has_seven_lines(count):
     """And never more than fourteen: test_mistakes.py sees every one."""
     heights = []
@@ -85,10 +84,8 @@ def test_what_should_have_been_returned_is_beside_an_exception():
 
 
 def failure(condition, expected, got, index=0):
-    wrong = got != expected
-    problem = Problem(
-        "value", "differs", got=got, expected=expected, wrong=wrong
-    )
+    more = {"got": got, "expected": expected, "wrong": got != expected}
+    problem = Problem("value", "differs", **more)
     return Failure(Case(condition, (got,)), Outcome(got), [problem], index)
 
 

@@ -88,9 +88,7 @@ def diagnoses(exercise_id):
 
 
 @pytest.mark.parametrize("exercise_id", (*LISTED, *UNLISTED))
-def test_reworded_messages_leave_a_diagnosis_as_it_is(
-    exercise_id, monkeypatch
-):
+def test_reworded_messages_leave_a_diagnosis_as_is(exercise_id, monkeypatch):
     words, plain = diagnoses(exercise_id)
     reword(monkeypatch)
     reworded, found = diagnoses(exercise_id)

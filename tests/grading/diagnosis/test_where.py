@@ -9,12 +9,7 @@ from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.where import about, describe_indices, places
 from tests.exercises.oracles import oracle
-from tests.grading.diagnosis.own_mistakes import (
-    edited,
-    evidence,
-    judged,
-    rows,
-)
+from tests.grading.diagnosis.own_mistakes import edited, evidence, judged, rows
 
 INT32 = "(elements * dtype.itemsize + 2**31) % 2**32 - 2**31"
 #: Exercises, edits of the solution, and what is said of them.
@@ -136,13 +131,8 @@ PARTS = [
         "raw_decode",
         "in the line return json.loads",
     ),
-    (
-        "mask-apply_mask",
-        "- -torch.inf\n+ (scores.min() - 20).item()",
-        "behaves like",
-        "",
-    ),
     *rows(f"""
+mask-apply_mask | -torch.inf => (scores.min() - 20).item() | behaves like | it
 pos-permutation_test | {MOVED} => torch.where({MOVED} < 0.1, 0.0, {MOVED})\
  | The result is 0 throughout | wrong elements are 0
 linear-gated_delta_chunked | key = F.normalize(key, dim=-1) => key = key\

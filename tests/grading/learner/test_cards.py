@@ -70,9 +70,7 @@ def card(data):
     return SimpleNamespace(plain=plain, html=html, soup=soup, text=text)
 
 
-def test_a_right_answer_says_what_was_tried_and_leads_to_the_next(
-    live, monkeypatch
-):
+def test_a_right_answer_says_what_was_tried_and_leads_on(live, monkeypatch):
     """By a link, but in Colab: an output there has no folder beside it."""
     [shown] = live(CHECKED)
     assert shown.plain == "✓ sdp-softmax  2/2 points"
@@ -123,10 +121,9 @@ def test_the_name_the_question_and_the_input_of_a_mistake_are_apart(live):
 
 def test_elements_are_a_table_and_beside_it_is_the_matrix_in_signs(live):
     """test_compare.py proves which elements they are."""
-    for exercise_id, answer in (
-        ("pos-alibi_slopes", "lambda n: 2.0 ** -torch.arange(n)"),
-        ("mask-causal", TRIANGLE),
-    ):
+    slopes = "lambda n: 2.0 ** -torch.arange(n)"
+    answers = {"pos-alibi_slopes": slopes, "mask-causal": TRIANGLE}
+    for exercise_id, answer in answers.items():
         [shown] = live(f"check({exercise_id!r}, {answer})")
         assert "  not right yet, not stored\n" in shown.plain
         parts = session._last[exercise_id].parts
@@ -134,9 +131,8 @@ def test_elements_are_a_table_and_beside_it_is_the_matrix_in_signs(live):
         if grid := parts.grid:
             expected += [grid.columns, *((i, *x) for i, x in grid.rows)]
         rows = shown.soup.select("tbody tr")
-        assert [[*x.stripped_strings] for x in rows] == [
-            [*map(str, x)] for x in expected
-        ]
+        texts = [[*x.stripped_strings] for x in rows]
+        assert texts == [[*map(str, x)] for x in expected]
     assert parts.elements and grid
 
 
@@ -240,9 +236,8 @@ def test_hints_why_and_goals_are_cards_too(live):
     live(REFUSED)
     [shown] = live("why()")
     assert shown.soup.details.has_attr("open") and NAME in shown.text
-    [reached, missed] = live(
-        "goal('loss', 1.5, at_most=1.9)\ngoal('no future', False)"
-    )
+    goals = "goal('loss', 1.5, at_most=1.9)\ngoal('no future', False)"
+    [reached, missed] = live(goals)
     assert reached.text == "✓ reached loss: 1.5, at most 1.9"
     assert missed.text == "· not yet no future"
     [solution] = live("solution('sdp-softmax')")
@@ -253,9 +248,7 @@ def test_hints_why_and_goals_are_cards_too(live):
 
 
 @pytest.mark.parametrize("cell", [*KINDS, f"{REFUSED}\nwhy()"], ids=range(6))
-def test_a_card_in_plain_text_is_what_a_terminal_prints(
-    live, monkeypatch, cell
-):
+def test_a_card_in_plain_text_is_what_terminals_print(live, monkeypatch, cell):
     shown = live(cell)
     progress.update("sdp-softmax", hints=0)
     session._hints_shown.clear()

@@ -38,9 +38,7 @@ serve-match_prefix
 
 
 @pytest.mark.parametrize("exercise_id", OF_EACH_FORM.split())
-def test_the_cell_that_a_card_proposes_makes_the_wrong_call(
-    learner, exercise_id
-):
+def test_the_cell_a_card_proposes_makes_the_wrong_call(learner, exercise_id):
     """Also where the mistake is seen after earlier calls only."""
     exercise, known = find(exercise_id), oracle(exercise_id)
     for mistake in exercise.mistakes[::12]:

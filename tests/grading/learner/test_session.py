@@ -188,9 +188,7 @@ NO = "there is no exercise"
         ("check", 'exercise_id must be a text, such as "sdp-softmax"'),
     ],
 )
-def test_a_slip_is_one_printed_line_without_a_traceback(
-    learner, exercise_id, said
-):
+def test_a_slip_is_a_printed_line_and_no_traceback(learner, exercise_id, said):
     for name in ("check", "hint", "solution", "reset", "why", "case"):
         learner(f"from attn.grading import {name}")
         out, err = learner(f"{name}({exercise_id})")

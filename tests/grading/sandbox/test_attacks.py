@@ -25,11 +25,7 @@ ELSEWHERE = [
 FAMILIES = ("cells", "grader", "machine", "time")
 BRIEF = [x for x in ALL if "waits" not in x.flags]
 #: Of each family a few in the plain run, whatever they try.
-FEW = [
-    attack
-    for family in FAMILIES
-    for attack in [x for x in BRIEF if x.family == family][::5]
-]
+FEW = [y for x in FAMILIES for y in [z for z in BRIEF if z.family == x][::5]]
 #: What no report can hold, or a terminal obeys.
 ODD = re.compile("[\ud800-\udfff\0-\x08\x0b-\x1f]")
 RIGHT = sources.solution("why-causal_average")
@@ -98,9 +94,7 @@ def damage(tmp_path, impatient, victim):
 
 
 @pytest.mark.parametrize(
-    "attack",
-    exhaustive_but(FEW, (*ALL, *ELSEWHERE)),
-    ids=str,
+    "attack", exhaustive_but(FEW, (*ALL, *ELSEWHERE)), ids=str
 )
 def test_an_attack_earns_no_points_and_does_no_damage(damage, attack):
     assert not damage(attack)

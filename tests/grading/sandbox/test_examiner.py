@@ -28,9 +28,8 @@ def examine(examiner):
 def test_each_exercise_has_its_mark_in_order(examine):
     marks = examine(RIGHT)
     assert list(marks) == IDS
-    assert all(
-        x.passed and x.points == 1 and not x.message for x in marks.values()
-    )
+    for mark in marks.values():
+        assert mark.passed and mark.points == 1 and not mark.message
     assert examine(RIGHT) == marks, "the same seed, the same marks"
 
 
@@ -113,16 +112,13 @@ def test_no_process_that_judges_an_exercise_has_held_the_books_text_of_it(
     examine, monkeypatch
 ):
     """The invariant that SECURITY.md states."""
-    sent = []
-    send = sessions.send
-    monkeypatch.setattr(
-        sessions,
-        "send",
-        lambda channel, end, request, *own: (
-            sent.append((channel, request)),
-            send(channel, end, request, *own),
-        ),
-    )
+    sent, send = [], sessions.send
+
+    def noted(channel, end, request, *own):
+        sent.append((channel, request))
+        send(channel, end, request, *own)
+
+    monkeypatch.setattr(sessions, "send", noted)
     again = {"below": "\n".join(x.partition("-")[2] for x in IDS)}
     wrong = {x: f"def {x.partition('-')[2]}(*x): pass" for x in IDS}
     marks = examine(wrong | again)

@@ -193,10 +193,9 @@ def test_corrupted_bytes_give_an_outcome_or_a_wire_error():
             part[rng.randrange(len(part))] = rng.randrange(256)
         cut = rng.random() < 0.2
         broken[1] = broken[1][: rng.randrange(len(data))] if cut else broken[1]
+        received = broken[0].decode(errors="replace"), bytes(broken[1])
         try:
-            got = wire.decode(
-                broken[0].decode(errors="replace"), bytes(broken[1])
-            )
+            got = wire.decode(*received)
         except wire.WireError:
             continue
         assert isinstance(got, Outcome)

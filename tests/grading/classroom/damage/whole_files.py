@@ -58,6 +58,7 @@ PYTHON = {
     },
     "no exercise": {"another_program": "import os\nprint(os.getcwd())\n"},
 }
+ANSWERS = sources.solutions_path("gqa")
 #: By the message: what makes it at a path.
 PLACES = {
     "pipe": {"a_pipe": os.mkfifo},
@@ -65,9 +66,7 @@ PLACES = {
     "symbolic link": {
         "a_link_to_a_device": lambda path: path.symlink_to("/dev/zero"),
         "a_link_to_itself": lambda path: path.symlink_to(path.name),
-        "a_link_to_somebodys_answers": lambda path: path.symlink_to(
-            sources.solutions_path("gqa")
-        ),
+        "a_link_to_somebodys_answers": lambda path: path.symlink_to(ANSWERS),
     },
     "Clear its outputs": {  # and takes no room on the disk
         "a_hundred_megabytes": lambda path: (
