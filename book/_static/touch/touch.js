@@ -229,17 +229,21 @@ window.Play ??= (() => {
     });
   };
 
-  // `build` puts the parts of a figure together, those that all have included.
-  // `reserve`: letters of the longest sentence, and of the longest expression;
-  // `long`: the sentence has the whole width.
   // On a phone what to try is behind the title, and the expression is folded.
   const phone = matchMedia("(max-width: 30rem)");
   const fold = (name, inside, attributes) => {
-    const box = html("details", { open: !phone.matches },
-      html("summary", attributes, name), inside);
-    phone.addEventListener("change", () => { box.open = !phone.matches; });
+    const summary = html("summary", attributes, name), box = html("details", {}, summary, inside);
+    const turn = () => {
+      box.open = !phone.matches;
+      set(summary, { tabindex: phone.matches ? 0 : -1 });
+    };
+    phone.addEventListener("change", turn);
+    turn();
     return box;
   };
+  // `build` puts the parts of a figure together, those that all have included.
+  // `reserve`: letters of the longest sentence, and of the longest expression;
+  // `long`: the sentence has the whole width.
   const LAST = [".touch-controls", ".touch-live", ".touch-code"];
   const rank = (part) => LAST.findIndex((kind) => part.matches(kind));
   const figure = (name, build, { title, reserve = [160, 60],
