@@ -230,15 +230,18 @@ window.Play ??= (() => {
   };
 
   // On a phone what to try is behind the title, and the expression is folded.
+  // `turned` hears now, and whenever it changes, whether the page is on a phone.
   const phone = matchMedia("(max-width: 30rem)");
+  const onPhone = (turned) => {
+    phone.addEventListener("change", () => turned(phone.matches));
+    turned(phone.matches);
+  };
   const fold = (name, inside, attributes) => {
     const summary = html("summary", attributes, name), box = html("details", {}, summary, inside);
-    const turn = () => {
-      box.open = !phone.matches;
-      set(summary, { tabindex: phone.matches ? 0 : -1 });
-    };
-    phone.addEventListener("change", turn);
-    turn();
+    onPhone((is) => {
+      box.open = !is;
+      set(summary, { tabindex: is ? 0 : -1 });
+    });
     return box;
   };
   // `build` puts the parts of a figure together, those that all have included.
@@ -268,10 +271,8 @@ window.Play ??= (() => {
           lead ? fold(words, lead, named) : html("p", named, words),
           parts.filter((part) => part !== lead && part !== code),
           code && fold("In code", code, { class: "touch-hint" })));
-        if (phone.matches) {  // a row of pictures, to be pushed
-          place.querySelectorAll(".touch-panels, .touch-pair").forEach((row) => set(row,
-            { tabindex: 0, role: "group", "aria-label": "Pictures, side by side" }));
-        }
+        place.querySelectorAll(".touch-panels, .touch-pair").forEach((row) => onPhone((is) =>
+          set(row, { tabindex: is ? 0 : -1, role: "group", "aria-label": "Pictures" })));
       }
     };
     if (document.readyState === "loading") {
