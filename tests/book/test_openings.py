@@ -68,6 +68,21 @@ def test_the_first_screen_has_the_question_and_the_figure(visit, page):
 
 
 @pytest.mark.browser
+def test_the_part_of_the_model_is_marked_and_in_sight(visit):
+    with visit("notebooks/10_kv_cache") as seen:
+        part = seen.tab.locator(".machine [aria-current] a")
+        assert part.inner_text() == "cache"
+        for width in (390, 820, 1000, 1280):
+            seen.tab.set_viewport_size({"width": width, "height": 800})
+            box = part.bounding_box()
+            x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+            hit = f"document.elementFromPoint({x}, {y}).textContent"
+            assert seen.tab.evaluate(hit) == "cache"
+        seen.tab.locator(".machine a", has_text="kernel").click()
+        assert "11_online_softmax" in seen.tab.url
+
+
+@pytest.mark.browser
 def test_folded_code_of_the_opening_is_one_line_below_the_figure(visit):
     with visit("notebooks/01_why_attention") as seen:
         figure = seen.tab.locator("h1 ~ .cell figure").bounding_box()

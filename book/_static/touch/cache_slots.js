@@ -134,4 +134,4 @@ Play.figure("cache_slots", (numbers, { expression, live }) => {
       named("title", 4, 14, "rows computed, step by step"), rows, Object.values(meters)), choose)),
     live, expression,
   ];
-}, { title: "A cache at work", reserve: [336, 60] });
+}, { title: "A cache at work", reserve: [336, 60], instead: true });

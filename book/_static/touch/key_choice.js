@@ -79,6 +79,9 @@ Play.figure("key_choice", ({ block, place, own, learned }, { expression, live })
       + "question’s attention they have; the frame is its answer. Press a key to ask for it. Below "
       + "each way to choose is how many of all questions read their answers."),
     html("div", { class: "touch-controls" }, choices, controls.budget, controls.question),
-    board, live, expression,
+    html("div", { class: "touch-picture" }, board,
+      html("p", { class: "touch-legend" }, [["did", "read"], ["next", "not read"],
+        ["answer", "the answer"]].map(([kind, words]) => html("span", { class: kind }, words)))),
+    live, expression,
   ];
 }, { title: "Four ways to choose keys", reserve: [230, 40], beside: true });

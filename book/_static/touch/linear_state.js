@@ -2,7 +2,7 @@
 Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
   { expression, live }) => {
   const { html, svg, set, text } = Play;
-  const CELL = 52, LEFT = 58, TOP = 58, HIGH = 25, READ = 160, ROW = 29, BAR = 38, MOST = 6;
+  const CELL = 52, LEFT = 78, TOP = 58, HIGH = 25, READ = 160, ROW = 29, BAR = 38, MOST = 6;
   const rules = Object.keys(betas), names = Object.keys(texts);
   const show2 = (x) => (Math.abs(x) < 0.005 ? "0" : x.toFixed(2).replace("-", "−"));
   const list = new Intl.ListFormat("en-GB");
@@ -24,12 +24,12 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
       const bars = colours.map((colour, j) => [
         svg("rect", { x: across(j), y: y + 2, height: 8, style: ink(colour) }),
         text(across(j), y + 22)]);
-      const hold = svg("rect", { class: "hold", x: 0, y, width: 266, height: ROW });
+      const hold = svg("rect", { class: "hold", x: 0, y, width: 286, height: ROW });
       return { name, bars, group: svg("g", { onclick: () => go(name.textContent) }, hold, name,
         bars.flat()) };
     });
     const title = set(text(4, 16), { class: "written" });
-    const board = Play.board("state", `0 0 266 ${READ + 5 * ROW}`, "The state, features of the key "
+    const board = Play.board("state", `0 0 286 ${READ + 5 * ROW}`, "The state, features of the key "
       + "down and colours across; below, what each key reads from it. A tick is at what was "
       + "stored last, and what is left of others is struck out.", title,
     text(LEFT - 8, TOP - 9, "key", "end"), heads, features, cells.flat(2),
@@ -49,7 +49,9 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
         set(label, { class: changed ? "changed" : "" });
         label.textContent = show2(x);
       }));
-      features.forEach((label, i) => { label.textContent = keys[key][i].toFixed(2); });
+      features.forEach((label, i) => {
+        label.textContent = `${Object.keys(keys)[i]} ${keys[key][i].toFixed(2)}`;
+      });
       heads.forEach((label, j) => set(label, { class: colours[j] === colour ? "written" : "" }));
       // What was stored last at each key, in the order of their first mention.
       const kept = [...new Map(story.slice(0, n))];

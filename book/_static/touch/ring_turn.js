@@ -103,16 +103,18 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
     about, svg("text", { x: 4, y: 13, class: "title" }, title), ...parts), chosen);
   draw();
   return [
+    html("p", {}, "Press Play: keys go round, and a rank works when its queries may see them. Then "
+      + "tick zigzag, and watch the work. Press a rank to hear of it."),
     html("div", { class: "touch-controls" }, turn,
       html("div", { class: "touch-row" }, controls.causal, controls.zigzag), controls.ranks),
     html("div", { class: "touch-panels three" },
       panel(rankAt, "who has which keys", "The ring: ranks, the block that each has, and where it goes.", ring),
+      panel(workAt, "work, and whose keys", "Work of each rank in each step, as a share of a full tile.", plan,
+        text(2, 33, "rank"), text(110, 192, "steps", "middle")),
       panel(pieceAt, "the scores", "Pieces of the scores: done, in work, to come, or masked.", map,
         text(LEFT + SIDE / 2, 33, "keys", "middle"), text(LEFT + SIDE + 4, 33, "rank"),
         svg("text", { transform: `translate(11 ${TOP + SIDE / 2}) rotate(-90)`,
-          "text-anchor": "middle" }, "queries")),
-      panel(workAt, "work, and whose keys", "Work of each rank in each step, as a share of a full tile.", plan,
-        text(2, 33, "rank"), text(110, 192, "steps", "middle"))),
+          "text-anchor": "middle" }, "queries"))),
     html("p", { class: "touch-legend" }, [["doing", "in work"], ["did", "done"],
       ["did half", "half of it masked"], ["next", "to come"], ["", "blank: masked"]].map(
       ([kind, words]) => html("span", { class: kind }, words))),
