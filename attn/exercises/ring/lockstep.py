@@ -24,7 +24,8 @@ def _copies(messages: Sequence[Message]) -> list[Message]:
 
 
 def _equal(x: Tensor, y: Tensor) -> bool:
-    return torch.equal(x.nan_to_num(), y.nan_to_num())
+    # Nearly always without a NaN, and three times as fast.
+    return torch.equal(x, y) or torch.equal(x.nan_to_num(), y.nan_to_num())
 
 
 class _Waits(BaseException):
