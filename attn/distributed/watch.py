@@ -23,7 +23,7 @@ _CONSEQUENCES = (
     "Broken pipe",
 )
 _GRACE = 0.5  # seconds in which the cause of a broken connection shows up
-_IDLE = 0.005  # seconds of CPU time, at most, in which a rank only waits
+_IDLE = 0.05  # seconds of CPU time, at most: Gloo polls while a rank waits
 _INTERVALS = 4  # in one of which, at least, a rank that waits is idle
 
 
