@@ -106,8 +106,7 @@ Play.figure("logit_lens", ({ vocabulary, names, lenses }, { expression, live }) 
   curves, ahead, risen, slabs.flat(), lead, level);
   const drag = (event) => {
     if (!event.buttons) return;
-    const { y } = new DOMPoint(event.clientX, event.clientY)
-      .matrixTransform(tower.getScreenCTM().inverse());
+    const { y } = Play.where(tower, event);
     blocks.set(Math.round(last - (y - TOP) / ROW));
   };
   set(tower, { onpointerdown: drag, onpointermove: drag });

@@ -140,7 +140,7 @@ Play.figure("split_kv", (numbers, { expression, live }) => {
     html("p", {}, "One token is decoded: each processor drains its part of the keys. Move splits, "
       + "and watch how many work, and how long. The times are modelled, not measured: a processor "
       + `moves 1/${processors} of an H100’s 3.35 TB/s, and a launch costs nothing.`),
-    html("div", { class: "touch-controls close" }, play, moment, Object.values(controls)),
+    html("div", { class: "touch-controls" }, play, moment, Object.values(controls)),
     html("div", { class: "touch-panels" }, Play.board("split", "0 0 350 250", "The keys, cut into "
       + "parts, and a square for each of 132 processors, filled as far as its part is unread.",
     svg("rect", { class: "place", x: 2, y: KEYS, width: WIDE, height: TALL }), keys, knife,

@@ -295,5 +295,5 @@ window.Play ??= (() => {
   };
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   return { html, svg, set, text, board, weightMap, toggle, slider, steps, player, choice, button, group,
-    drag, tap, expression, live, figure, glider, still, data };
+    where, drag, tap, expression, live, figure, glider, still, data };
 })();
