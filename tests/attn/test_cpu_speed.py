@@ -65,7 +65,7 @@ def test_a_small_call_of_groups_costs_little_more_than_sdpa(masked):
         for _ in range(100):
             attn.attention(q, k, v, mask, enable_gqa=True)
 
-    assert ratio(ours, torchs, 0.45, 9) > 0.45
+    assert ratio(ours, torchs, 0.3, 9) > 0.3
 
 
 @torch.no_grad()

@@ -75,7 +75,7 @@ def test_the_words_name_the_keys_that_read_something_else(state):
     """With unit keys at right angles, replacing is right; adding is not."""
     text = "a key that comes again"
     *_, replaced = state.evaluate(STEPS, [text, "replace, beta 1", 6])
-    assert "all keys read what was stored last" in replaced["heard"]
+    assert "all keys as stored." in replaced["heard"]
     *_, added = state.evaluate(STEPS, [text, "add", 6])
     assert "not as stored: sky and grass" in added["heard"]
     *_, full = state.evaluate(
@@ -92,8 +92,9 @@ def test_two_rules_are_side_by_side_and_a_key_leads_to_its_tokens(state):
     key = state.locator(".state").first.locator("g:visible").first
     for token in (4, 6, 1):  # sky is written thrice
         key.click()
-        assert f"Token {token}," in state.heard()
+        assert f"Token {token} writes" in state.heard()
     state.put(token=4)
     said = state.heard()
-    assert "By “add”" in said and "not as stored: sky." in said
-    assert "By “replace, beta 1”" in said and said.endswith("stored last.")
+    assert "“add” found" in said and "not as stored: sky." in said
+    assert "“replace, beta 1” found" in said
+    assert said.endswith("all keys as stored.")

@@ -47,6 +47,11 @@ Play.figure("attention_heads", function build(data, parts) {
   const measure = () => {
     if (isLong) return draw();
     const down = getComputedStyle(query).flexDirection === "column";
+    if (!down) live.before(sentence);
+    else if (!short && !numbers && sentence.parentNode !== pair) {  // on a phone one of three
+      pair.prepend(sentence);
+      pair.scrollLeft = 0;
+    }
     const middle = tokens.map((token) => (down
       ? token.offsetTop + token.offsetHeight / 2
       : token.offsetLeft + token.offsetWidth / 2));

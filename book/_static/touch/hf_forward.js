@@ -1,7 +1,7 @@
 // Chapter 15: a forward pass of transformers, call by call, and what each token reads.
 Play.figure("hf_forward", ({ padding, choices, said, runs }, { expression, live }) => {
   const { html, svg, set, text } = Play;
-  const TOKENS = 6, LAYERS = 4, TOP = 24, CELL = 24;
+  const TOKENS = 6, LAYERS = 4, TOP = 16, CELL = 24;
   const x = (token) => 128 + 32 * token, y = (row) => TOP + 60 * (LAYERS - row);
   const END = y(0) + 34, MOST = Math.max(...Object.values(runs).map(({ masks }) => masks.length));
   const CODE = { half: 'AttentionInterface.register("half", function)',
@@ -132,4 +132,4 @@ Play.figure("hf_forward", ({ padding, choices, said, runs }, { expression, live 
     html("div", { class: "touch-panels forward" }, pass, html("div", {}, call, state)),
     live, expression,
   ];
-}, { title: "A forward pass, call by call" });
+}, { title: "A forward pass, call by call", reserve: [112, 60] });

@@ -2,7 +2,7 @@
 Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
   { expression, live }) => {
   const { html, svg, set, text } = Play;
-  const CELL = 52, LEFT = 78, TOP = 58, HIGH = 25, READ = 160, ROW = 29, BAR = 38, MOST = 6;
+  const CELL = 52, LEFT = 78, TOP = 58, HIGH = 25, READ = 160, ROW = 27, BAR = 38, MOST = 6;
   const rules = Object.keys(betas), names = Object.keys(texts);
   const show2 = (x) => (Math.abs(x) < 0.005 ? "0" : x.toFixed(2).replace("-", "−"));
   const list = new Intl.ListFormat("en-GB");
@@ -73,9 +73,10 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
         (Math.abs(was[j]) > 0.005 ? [`${show2(was[j])} ${name}`] : []));
       const wrong = kept.filter(([word, value]) => read(state, word).some((x, j) =>
         Math.abs(x - (colours[j] === value)) > 0.25)).map(([word]) => word);
-      return `By “${way}” its key found ${held.length ? list.format(held) : "nothing"}, now reads `
-        + `${show2(read(state, key)[colours.indexOf(colour)])} ${colour}; `
-        + (wrong.length ? `not as stored: ${list.format(wrong)}.` : "all keys read what was stored last.");
+      return `“${way}” found ${held.length ? list.format(held) : "nothing"} there, reads `
+        + `${show2(read(state, key)[colours.indexOf(colour)])} ${colour} now; `
+        + (wrong.length === 0 ? "all keys as stored." : wrong.length === kept.length ? "no key as stored."
+          : `not as stored: ${list.format(wrong)}.`);
     };
     return { board, draw };
   };
@@ -84,7 +85,7 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
     const story = texts[choice.value()], n = Math.min(walk.value(), story.length);
     walk.most(story.length);
     const said = pictures.map(({ draw }, i) => draw(ways[i].value(), story, n));
-    live.say(`Token ${n}, “${story[n - 1].join(" ")}”. ${said.join(" ")}`);
+    live.say(`Token ${n} writes ${story[n - 1][1]} at ${story[n - 1][0]}. ${[...new Set(said)].join(" ")}`);
     const cut = `[:, :${n}]`;
     expression.show(betas[ways[0].value()] === null
       ? `attn.linear_attention(k${cut}, k${cut}, v${cut}, g${cut}, output_final_state=True)`
@@ -110,4 +111,4 @@ Play.figure("linear_state", ({ colours, keys, texts, states, betas, fade },
     html("div", { class: "touch-panels" }, pictures.map(({ board }) => board)),
     expression, live,
   ];
-}, { title: "A state, written and read", reserve: [250, 110], instead: true });
+}, { title: "A state, written and read", reserve: [288, 110], instead: true });

@@ -3,7 +3,7 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
   const { html, svg, set, text } = Play;
   const { rows, names, sigmas, pages, page, prompt, answers, static: fixed, continuous } = numbers;
   const most = Math.max(...fixed.map((x) => x.steps), ...continuous.flat().map((x) => x.steps));
-  const LEFT = 22, WIDE = 326, TOP = 24, ROW = 21, CELL = WIDE / most, LOW = TOP + rows * ROW;
+  const LEFT = 22, WIDE = 326, TOP = 22, ROW = 19, CELL = WIDE / most, LOW = TOP + rows * ROW;
   const across = (step) => LEFT + step * CELL;
   const list = new Intl.ListFormat("en-GB");
   const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
@@ -81,7 +81,7 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
     const lengths = [Math.min(...answers[i]), Math.max(...answers[i])];
     expression.show("attn.serving.simulate(requests, step_time, attn.serving.Scheduler(\n"
       + `    attn.PageAllocator(${pages[j]}, page_size=4), max_num_seqs=${rows}))`);
-    live.say(`Answers of ${lengths[0]} to ${lengths[1]} tokens, ${pages[j]} pages of 4. `
+    live.say(`Answers of ${lengths[0]} to ${lengths[1]} tokens. `
       + `Fixed batches take ${one.steps} steps and use ${used(one)} % of the rows; continuous, `
       + `${two.steps} steps and ${used(two)} %, with ${many(two.preempted.length, "preemption")} `
       + `and ${two.computed} tokens computed. Step ${at + 1}: in fixed batches `
@@ -104,4 +104,4 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
       ([kind, words]) => html("span", { class: kind }, words))),
     live, expression,
   ];
-}, { title: "A schedule, step by step", reserve: [272, 104], instead: true, long: true });
+}, { title: "A schedule, step by step", reserve: [256, 104], instead: true, long: true });
