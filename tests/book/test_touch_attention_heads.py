@@ -110,6 +110,18 @@ def test_the_front_page_has_the_short_form_of_the_heads(figures):
     assert sideways_overflow(seen) <= 0
 
 
+def test_on_a_phone_the_sentence_is_the_first_of_three_pictures(figures):
+    seen, figure, _ = figures(FIGURES["attention_heads"])
+    pair = figure.locator(".touch-pair")
+    shown = "e => [e.scrollLeft, e.firstChild.className, e.children.length]"
+    sizes = ((1280, [0, "", 2]), (390, [0, "touch-sentence", 3]))
+    for width, expected in sizes:
+        seen.tab.set_viewport_size({"width": width, "height": 900})
+        seen.tab.wait_for_timeout(100)
+        assert pair.evaluate(shown) == expected
+    seen.tab.set_viewport_size({"width": 360, "height": 900})
+
+
 STORED = {
     FRONT: "#fig-front-page",
     FIGURES["attention_heads"]: "#fig-sdp-picture",

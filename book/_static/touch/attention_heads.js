@@ -1,8 +1,7 @@
-// Chapter 2 and two first pages: what each token of a sentence attends to, in any
-// head of MiniLM. Those have the short form, without all heads, and in a newcomer's
-// words. A sentence of one's own has fewer layers: `near` are the heads in them.
-// attn.plot.model_attention has one text of any model, and `numbers` for its
-// layers and heads; keys may be of another text than the queries.
+// Chapter 2 and two first pages: what each token of a sentence attends to, in any head of
+// MiniLM. Those have the short form, without all heads, and in a newcomer's words. A sentence
+// of one's own has fewer layers: `near` are the heads in them. attn.plot.model_attention has one
+// text of any model, and `numbers` for its layers and heads; its keys may be of another text.
 Play.figure("attention_heads", function build(data, parts) {
   const { html, svg } = Play;
   const { place, expression, live } = parts;
@@ -40,21 +39,17 @@ Play.figure("attention_heads", function build(data, parts) {
   const arcs = each(() => svg("path", { class: "arc" }), isLong ? 0 : size);
   const web = svg("g", { class: "web" });
   const ems = sentences[0].tokens.join("").length * 0.56 + size * 0.8;  // at 16 px a rem
-  const kind = `touch-sentence${isLong ? " long" : ""}`;
-  const sentence = html("div", { class: kind, style: `--ems: ${ems}` },
-    svg("svg", { "aria-hidden": "true" }, web, arcs), query);
+  const sentence = html("div", { class: `touch-sentence${isLong ? " long" : ""}`,
+    style: `--ems: ${ems}` }, svg("svg", { "aria-hidden": "true" }, web, arcs), query);
   let curve;
   const measure = () => {
     if (isLong) return draw();
     const down = getComputedStyle(query).flexDirection === "column";
     if (!down) live.before(sentence);
-    else if (!short && !numbers && sentence.parentNode !== pair) {  // on a phone one of three
-      pair.prepend(sentence);
-      pair.scrollLeft = 0;
-    }
-    const middle = tokens.map((token) => (down
-      ? token.offsetTop + token.offsetHeight / 2
-      : token.offsetLeft + token.offsetWidth / 2));
+    else if (!short && !numbers && sentence.parentNode !== pair)  // on a phone one of three
+      (pair.prepend(sentence), pair.scrollTo(0, 0));
+    const [start, extent] = down ? ["offsetTop", "offsetHeight"] : ["offsetLeft", "offsetWidth"];
+    const middle = tokens.map((token) => token[start] + token[extent] / 2);
     const edge = down ? query.offsetWidth + 3 : query.offsetTop - 3;
     const room = down ? sentence.offsetWidth - edge : edge;
     const at = (x, away) => (down ? `${edge + away} ${x}` : `${x} ${edge - away}`);
@@ -143,11 +138,11 @@ Play.figure("attention_heads", function build(data, parts) {
   const hint = html("span", { class: "touch-hint" }, short ? "Press one, then tap a word." : "Point at a token, or tap it.");
   const choice = data.own || numbers ? "" : row("touch-row", "… because it was too", text, short ? "" : play, hint);
   const scrolls = numbers && { tabindex: 0, role: "group", "aria-label": "Large map" };
-  const pair = row(`touch-pair${numbers ? " free" : ""}`,
+  const pair = html("div", { class: `touch-pair${numbers ? " free" : ""}`,
+    style: `--heads: ${heads}; --layers: ${layers}; --keys: ${width}` },
     row("", html("p", {}, `${layers} layers down, ${heads} heads across`),
       row("touch-heads", axis("head", heads), axis("layer", layers), head),
       numbers ? "" : named), html("div", scrolls, title, board));
-  Play.set(pair, { style: `--heads: ${heads}; --layers: ${layers}; --keys: ${width}` });
   const all = [row("touch-stage", choice, sentence, live),
     ...(short ? [named] : [pair, ...(numbers ? [] : [expression])])];
   return window.Sentence?.typed(parts, all, sentences[0].text, (own) =>

@@ -81,7 +81,7 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
     const lengths = [Math.min(...answers[i]), Math.max(...answers[i])];
     expression.show("attn.serving.simulate(requests, step_time, attn.serving.Scheduler(\n"
       + `    attn.PageAllocator(${pages[j]}, page_size=4), max_num_seqs=${rows}))`);
-    live.say(`Answers of ${lengths[0]} to ${lengths[1]} tokens. `
+    live.say(`Answers of ${lengths[0]} to ${lengths[1]} tokens, ${pages[j]} pages of 4. `
       + `Fixed batches take ${one.steps} steps and use ${used(one)} % of the rows; continuous, `
       + `${two.steps} steps and ${used(two)} %, with ${many(two.preempted.length, "preemption")} `
       + `and ${two.computed} tokens computed. Step ${at + 1}: in fixed batches `
@@ -104,4 +104,4 @@ Play.figure("serve_timeline", (numbers, { expression, live }) => {
       ([kind, words]) => html("span", { class: kind }, words))),
     live, expression,
   ];
-}, { title: "A schedule, step by step", reserve: [256, 104], instead: true, long: true });
+}, { title: "A schedule, step by step", reserve: [272, 104], instead: true, long: true });
