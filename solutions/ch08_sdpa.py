@@ -92,8 +92,8 @@ def softcap(
     A scaled score ``s`` becomes ``cap * tanh(s / cap)``: small ones
     hardly change, none passes the cap. Then the mask: -inf where a
     query may not attend. The check uses small and large scores and
-    caps, and gradients. The order of the two steps is all that can go
-    wrong, and it has.
+    caps, and gradients. The order of the two steps is what goes wrong
+    in silence, and it has.
 
     Args:
         scores: ``(..., H, L, S)``, already scaled.
