@@ -27,7 +27,7 @@ def verdict(kept):
 
 ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
 FACTOR = "Survivors get a factor of 1, 1 / p or one for each row"
-COINS_SHARED = "Heads and sequences share coins, not one for each weight"
+COINS_SHARED = "Heads and sequences share coins instead of having their own"
 
 
 @pytest.mark.parametrize(

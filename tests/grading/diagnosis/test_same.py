@@ -105,7 +105,7 @@ SQUARED = "The cost is not linear in the distance, edit 1"
 SOME = [("pos-alibi_bias", SQUARED)]
 EVERY = [
     *SOME,
-    ("sdp-attention_loops", "Every key has the weight 1"),
+    ("sdp-attention_loops", "Every key gets the weight 1, not a share of 1"),
     ("tfm-sample", "One token too many stays in top_k"),
     ("cache-decode_step", "There is no mask"),
 ]
