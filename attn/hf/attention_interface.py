@@ -7,7 +7,7 @@ calls ``attn.attention``. It drops no mask and no keyword silently.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -27,34 +27,9 @@ from attn.hf.packing import packed_mask, warn_of_leaks
 from attn.masks import Mask
 from attn.masks.combine import combine_masks
 
-
-def autocast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Cast query, key and value under autocast, as PyTorch's function does.
-
-    Rotated queries and keys are float32 there, and values are not. Within the
-    call autocast is off, so that softmax and sums stay in float32.
-    """
-
-    @functools.wraps(function)
-    def attend(
-        module: nn.Module, query: Tensor, key: Tensor, value: Tensor,
-        *args: Any, **kwargs: Any,
-    ) -> Any:  # fmt: skip
-        if not tracing.is_autocast(query.device):
-            return function(module, query, key, value, *args, **kwargs)
-        kind = query.device.type
-        lower = torch.get_autocast_dtype(kind)
-        given = (
-            x if x.dtype == torch.float64 else x.to(lower)
-            for x in (query, key, value)
-        )
-        with torch.autocast(kind, enabled=False):
-            return function(module, *given, *args, **kwargs)
-
-    return attend
+_AS_IT_IS = nullcontext()
 
 
-@autocast
 def attn_forward(
     module: nn.Module,
     query: Tensor,
@@ -101,6 +76,9 @@ def attn_forward(
         or None.
     """
     check_causality(module, query, attention_mask, kwargs.get("is_causal"))
+    context = _AS_IT_IS
+    if tracing.is_autocast(query.device):
+        query, key, value, context = _cast(query, key, value)
     extra = extra_keywords(module, impl, registry, kwargs)
     mask: Any
     mask, q_offset = attention_mask, None
@@ -132,17 +110,18 @@ def attn_forward(
         "sinks": None if sinks is None else _by_head(sinks, module, query),
         "q_offset": q_offset if isinstance(mask, Mask) else None,
     }
-    out = api.attention(
-        query,
-        key,
-        value,
-        mask,
-        dropout_p=dropout,
-        impl=impl,
-        registry=registry,
-        **options,
-        **extra,
-    )
+    with context:
+        out = api.attention(
+            query,
+            key,
+            value,
+            mask,
+            dropout_p=dropout,
+            impl=impl,
+            registry=registry,
+            **options,
+            **extra,
+        )
     assert isinstance(out, Tensor)
     out = out.transpose(1, 2).contiguous()
     if not (output_attentions or is_captured()):
@@ -154,8 +133,26 @@ def attn_forward(
         )
     if sinks is not None and _reports_no_sink(module):
         options["sinks"] = None
-    weights = attention_weights(query, key, attn_mask=mask, **options).weights
-    return out, weights.to(query.dtype)
+    with context:
+        found = attention_weights(query, key, attn_mask=mask, **options)
+    return out, found.weights.to(query.dtype)
+
+
+def _cast(
+    query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Tensor, Tensor, Tensor, torch.autocast]:
+    """Cast under autocast, as PyTorch's function does; and turn it off.
+
+    Rotated queries and keys are float32 there, and values are not. In the
+    context softmax and sums stay in float32.
+    """
+    kind = query.device.type
+    lower = torch.get_autocast_dtype(kind)
+    query, key, value = (
+        x if x.dtype == torch.float64 else x.to(lower)
+        for x in (query, key, value)
+    )
+    return query, key, value, torch.autocast(kind, enabled=False)
 
 
 def _by_head(sinks: Tensor, module: nn.Module, query: Tensor) -> Tensor:
