@@ -7,7 +7,7 @@ calls ``attn.attention``. It drops no mask and no keyword silently.
 from __future__ import annotations
 
 import functools
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from attn.hf.packing import packed_mask, warn_of_leaks
 from attn.masks import Mask
 from attn.masks.combine import combine_masks
 
-_AS_IT_IS = nullcontext()
+_AS_IT_IS: AbstractContextManager[Any] = nullcontext()
 
 
 def attn_forward(
@@ -140,7 +140,7 @@ def attn_forward(
 
 def _cast(
     query: Tensor, key: Tensor, value: Tensor
-) -> tuple[Tensor, Tensor, Tensor, torch.autocast]:
+) -> tuple[Tensor, Tensor, Tensor, AbstractContextManager[Any]]:
     """Cast under autocast, as PyTorch's function does; and turn it off.
 
     Rotated queries and keys are float32 there, and values are not. In the

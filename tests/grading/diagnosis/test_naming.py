@@ -159,7 +159,8 @@ rope-apply_rope | Pairs rotate the other way round | true\
 MORE = """
 cache-attention_cost | One of the two times is left out, edit 1 | false\
  | counts twice
-flash-tiled_backward | The return is inside the loop, not after it | false | wrong order
+flash-tiled_backward | The return is inside the loop, not after it | false\
+ | wrong order
 tfm-tie_and_init | The head is detached | false | factor
 rope-permute_weights | The heads stay an axis of the result, not joined with\
  rows | false | off by one
