@@ -18,12 +18,13 @@ from attn.masks import Mask, causal, padding, window
 
 def make_mask(
     *, always_spec: bool = False, **kwargs: Any
-) -> Tensor | MaskSpec:
+) -> Tensor | MaskSpec | None:
     """Return the mask of one kind of layer, made once for all of them.
 
     ``kwargs`` are those of ``sdpa_mask`` of transformers. The mask is a
-    ``MaskSpec`` if possible, otherwise bool ``(B, 1, L, S)``; always a
-    ``MaskSpec``, which includes padding, with ``always_spec``.
+    ``MaskSpec`` if possible, otherwise bool ``(B, 1, L, S)``; None where a
+    single query may attend to all keys, as when a token is generated; always
+    a ``MaskSpec``, which includes padding, with ``always_spec``.
     """
     q_offset, kv_offset = kwargs.get("q_offset", 0), kwargs.get("kv_offset", 0)
     tokens, kv_len = kwargs.get("attention_mask"), kwargs["kv_length"]
@@ -45,7 +46,10 @@ def make_mask(
     # Shifting queries and keys alike does not change a relative mask.
     is_exact = is_static and mask.is_relative
     if is_exact and _all_real(tokens, kv_len + kv_offset):
-        return MaskSpec(mask, q_offset - kv_offset, sizes)
+        start = q_offset - kv_offset
+        if sizes["q_len"] == 1 and _is_open(mask, start, kv_len):
+            return None
+        return MaskSpec(mask, start, sizes)
     from transformers import masking_utils
 
     return _unskipped(masking_utils.sdpa_mask, **kwargs)
@@ -85,6 +89,16 @@ def _mask(function: Callable[..., Any]) -> Mask:
     if function is masking_utils.bidirectional_mask_function:
         return window()
     return Mask(function, "a function")
+
+
+def _is_open(mask: Mask, start: int, kv_len: int) -> bool:
+    """Return whether the query at a position may attend to all keys."""
+    if tracing.in_graph():
+        return False  # a graph must not depend on the length
+    left, right = mask.bounds
+    return (left is None or left >= start) and (
+        right is None or start + right >= kv_len - 1
+    )
 
 
 def _all_real(attention_mask: Tensor | None, end: int) -> bool:
@@ -128,7 +142,8 @@ def layer_masks(
 
     config = copy.deepcopy(config)
     config._attn_implementation = "attn-layer-masks"
-    AttentionMaskInterface.register("attn-layer-masks", make_mask)
+    make = partial(make_mask, always_spec=True)
+    AttentionMaskInterface.register("attn-layer-masks", make)
     batch = 1 if attention_mask is None else len(attention_mask)
     masks = masking_utils.create_masks_for_generate(
         config=config,
