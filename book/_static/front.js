@@ -1,7 +1,6 @@
-// The front page's figure begins by itself: it reads its sentence from the
-// first token to the one that it rests on, in under five seconds, and stops as
-// soon as the reader touches it. Meanwhile its sentence stays: nobody reads ten
-// in that time. Where motion is unwelcome it stays still.
+// The front page's figure reads its sentence by itself, up to the token that it
+// rests on, in under five seconds, until a reader touches it. Meanwhile what it
+// says stays, grey: nobody reads ten in that time. Not where motion is unwelcome.
 addEventListener("load", () => {
   const figure = document.querySelector(".touch.short");
   const tokens = [...figure?.querySelectorAll(".touch-token") ?? []];
@@ -14,6 +13,7 @@ addEventListener("load", () => {
   const walk = setInterval(() => {
     if (next === rest) return stop();
     if (!next) box.after(found = box.cloneNode(true));
+    found.classList.add("waits");
     found.firstChild.removeAttribute("aria-live");
     box.style.display = "none";
     tokens[next++].click();

@@ -210,7 +210,7 @@ def products(q: Question) -> Picture:
     more = [strip(LEFT + 2, i, x, 4, "key") for i, x in enumerate(each)]
     more += [
         head(LEFT, "32 products"),
-        head(228, "their sum: the score"),
+        head(228, "sum / √32: the score"),
         f'<path class="axis" d="M{zero} {TOP}V{y(len(q.tokens))}"/>',
     ]
     sums = q.scores.tolist()
