@@ -26,7 +26,7 @@ def verdict(kept):
 
 
 ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
-FACTOR = "Survivors get a factor of 1, 1 / p or one for each row"
+FACTOR = "Survivors are unscaled, or divided by p or row, not by 1 - p"
 COINS_SHARED = "Heads and sequences share coins instead of having their own"
 
 
