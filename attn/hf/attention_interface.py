@@ -18,11 +18,7 @@ from attn import api, tracing
 from attn.backends import Registry
 from attn.backends.mask_formats import MaskSpec
 from attn.functional import attention_weights
-from attn.hf.call_checks import (
-    check_causality,
-    eager_of,
-    extra_keywords,
-)
+from attn.hf.call_checks import check_causality, eager_of, extra_keywords
 from attn.hf.packing import packed_mask, warn_of_leaks
 from attn.masks import Mask
 from attn.masks.combine import combine_masks
@@ -112,16 +108,9 @@ def attn_forward(
     }
     with context:
         out = api.attention(
-            query,
-            key,
-            value,
-            mask,
-            dropout_p=dropout,
-            impl=impl,
-            registry=registry,
-            **options,
-            **extra,
-        )
+            query, key, value, mask, dropout, impl=impl, registry=registry,
+            **options, **extra,
+        )  # fmt: skip
     assert isinstance(out, Tensor)
     out = out.transpose(1, 2).contiguous()
     if not (output_attentions or is_captured()):

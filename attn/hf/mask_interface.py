@@ -93,11 +93,11 @@ def _mask(function: Callable[..., Any]) -> Mask:
 
 def _is_open(mask: Mask, start: int, kv_len: int) -> bool:
     """Return whether the query at a position may attend to all keys."""
-    if tracing.in_graph():
-        return False  # a graph must not depend on the length
     left, right = mask.bounds
-    return (left is None or left >= start) and (
-        right is None or start + right >= kv_len - 1
+    return (
+        not tracing.in_graph()  # it must not depend on the length
+        and (left is None or left >= start)
+        and (right is None or start + right >= kv_len - 1)
     )
 
 
