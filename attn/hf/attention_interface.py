@@ -108,8 +108,8 @@ def attn_forward(
     }
     with context:
         out = api.attention(
-            query, key, value, mask, dropout, impl=impl, registry=registry,
-            **options, **extra,
+            query, key, value, mask, dropout_p=dropout, impl=impl,
+            registry=registry, **options, **extra,
         )  # fmt: skip
     assert isinstance(out, Tensor)
     out = out.transpose(1, 2).contiguous()
