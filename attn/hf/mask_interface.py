@@ -47,7 +47,7 @@ def make_mask(
     is_exact = is_static and mask.is_relative
     if is_exact and _all_real(tokens, kv_len + kv_offset):
         start = q_offset - kv_offset
-        if sizes["q_len"] == 1 and _is_open(mask, start, kv_len):
+        if _is_open(mask, start, sizes["q_len"], kv_len):
             return None
         return MaskSpec(mask, start, sizes)
     from transformers import masking_utils
@@ -91,11 +91,12 @@ def _mask(function: Callable[..., Any]) -> Mask:
     return Mask(function, "a function")
 
 
-def _is_open(mask: Mask, start: int, kv_len: int) -> bool:
-    """Return whether the query at a position may attend to all keys."""
+def _is_open(mask: Mask, start: int, q_len: int, kv_len: int) -> bool:
+    """Return whether a single query, at a position, may attend to all keys."""
     left, right = mask.bounds
     return (
-        not tracing.in_graph()  # it must not depend on the length
+        not tracing.in_graph()  # it must not depend on a length
+        and q_len == 1
         and (left is None or left >= start)
         and (right is None or start + right >= kv_len - 1)
     )
@@ -154,11 +155,7 @@ def layer_masks(
     )
     if not isinstance(masks, dict):
         masks = {_only_kind(config): masks}
-    for layer_type, mask in masks.items():
-        if isinstance(mask, MaskSpec):
-            mask = mask.dense()
-        masks[layer_type] = mask[0, 0]
-    return masks
+    return {kind: mask.dense()[0, 0] for kind, mask in masks.items()}
 
 
 def _only_kind(config: Any) -> str:
