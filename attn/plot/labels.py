@@ -83,10 +83,19 @@ def place(figure: Figure) -> None:
     """Put the names of ends and points where there is room for them."""
     named = [ax for ax in figure.axes if any(map(_is_named, ax.texts))]
     if named:
-        with style():
-            figure.draw_without_rendering()
+        lay_out(figure)
     for ax in named:
         _place(ax)
+
+
+def lay_out(figure: Figure) -> None:
+    """Give the axes their places, as a drawing does, but draw nothing."""
+    engine = figure.get_layout_engine()
+    with style():
+        if engine is not None:
+            engine.execute(figure)
+    for ax in figure.axes:
+        ax.apply_aspect()
 
 
 def _place(ax: Axes) -> None:

@@ -11,8 +11,8 @@ from matplotlib.ticker import (
     NullFormatter,
 )
 
-from attn.plot.labels import place
-from attn.plot.looks import FONT, MAP, SMALLEST, style
+from attn.plot.labels import lay_out, place
+from attn.plot.looks import FONT, MAP, SMALLEST
 
 
 def settle(figure: Figure) -> None:
@@ -44,8 +44,7 @@ def fit_labels(figure: Figure) -> None:
     for ax in maps:
         ax.tick_params(labelsize=FONT)
     if maps:
-        with style():
-            figure.draw_without_rendering()
+        lay_out(figure)
     for ax in maps:
         rows = ax.transData.transform([(0, 0), (1, 1)])
         cell = abs(rows[1] - rows[0]).min() * 72 / figure.dpi
