@@ -26,7 +26,7 @@ def verdict(kept):
 
 
 ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
-FACTOR = "Survivors are unscaled, or divided by p or row, not by 1 - p"
+FACTOR = "Survivors are unscaled, or divided by p or a sum, not 1 - p"
 COINS_SHARED = "Heads and sequences share coins instead of having their own"
 
 
@@ -35,7 +35,7 @@ COINS_SHARED = "Heads and sequences share coins instead of having their own"
     [
         (KEEP, FACTOR),
         (f"{KEEP} / dropout_p", FACTOR),
-        (ZERO_OVER_ZERO, "0 is divided by 1 - p, which is 0"),
+        (ZERO_OVER_ZERO, "Divided by 1 - p even at p = 1, not only below 1"),
         (COINS.format(2), COINS_SHARED),
         (COINS.format(3), None),
     ],

@@ -101,7 +101,7 @@ def test_reworded_messages_leave_a_diagnosis_as_is(exercise_id, monkeypatch):
     assert any(x.name for x in plain)
 
 
-SQUARED = "The cost is not linear in the distance, edit 1"
+SQUARED = "The cost grows as a square or a logarithm, not linearly, edit 1"
 SOME = [("pos-alibi_bias", SQUARED)]
 EVERY = [
     *SOME,
