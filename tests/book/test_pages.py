@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from html.parser import HTMLParser
+from html import unescape
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
@@ -17,19 +17,17 @@ from tests.processes import run_python
 DEFINITION = ast.FunctionDef | ast.ClassDef
 
 
-class Anchors(HTMLParser):
-    """The ids and the links of a page; a tenth of the time of its tree."""
+ID = re.compile(r'<[a-zA-Z][^<>]*?\sid="([^"]*)"')
+LINK = re.compile(r'<a\b[^>]*?\shref="([^"]*)"')
+
+
+class Anchors:
+    """The ids and the links of a page; a tenth of the time of a parser."""
 
     def __init__(self, path):
-        super().__init__()
-        self.ids, self.links = set(), []
-        self.feed(path.read_text("utf-8"))
-
-    def handle_starttag(self, tag, attrs):
-        values = dict(attrs)
-        self.ids.add(values.get("id"))
-        if tag == "a" and "href" in values:
-            self.links.append(values["href"])
+        text = path.read_text("utf-8")
+        self.ids = {unescape(x) for x in ID.findall(text)}
+        self.links = [unescape(x) for x in LINK.findall(text)]
 
 
 def test_no_internal_link_is_dead(book):
@@ -50,7 +48,7 @@ def test_no_internal_link_is_dead(book):
             )
             if not ok:
                 dead.append(f"{path.name}: {link}")
-    assert followed > 100
+    assert followed > 10_000
     assert dead == []
 
 

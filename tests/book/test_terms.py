@@ -1,6 +1,9 @@
 """Chapters link the terms of the glossary, each where it is first used."""
 
 import re
+from functools import partial
+from itertools import takewhile
+from operator import is_not
 
 import pytest
 
@@ -8,12 +11,9 @@ from attn.publishing.myst_to_markdown.targets import targets
 from tests.book.pages import pages, soup
 from tests.book.test_copies import STEMS
 
-NOT_PROSE = (
-    "figure, table, details, .admonition, .exercise-card, .cell, .sd-card"
-)
-NO_PLACE_FOR_A_LINK = (
-    ":is(h1, h2, h3, h4, figcaption, .exercise-card) .std-term"
-)
+ASIDE = {"figure", "table", "details"}
+ASIDE_BY_CLASS = {"admonition", "exercise-card", "cell", "sd-card"}
+NO_PLACE_FOR_A_LINK = {"h1", "h2", "h3", "h4", "figcaption"}
 NOT_TEXT = ("code", "pre", "h1", "h2", "h3", "h4")
 
 #: Words that have other meanings, too ("kernel regression", "the weights of
@@ -23,19 +23,24 @@ EVERYDAY = """
 """
 
 
+def is_aside(tag):
+    by_class = not ASIDE_BY_CLASS.isdisjoint(tag.get("class", ()))
+    return tag.name in ASIDE or by_class
+
+
 def prose(article):
     """The texts of a chapter's paragraphs, those of terms with their link."""
-    outside = {id(x) for x in article.select(NOT_PROSE)}
-    for text in article.find_all(string=True):
-        around = list(text.parents)
-        names = {x.name for x in around}
-        formula = "math" in text.parent.get("class", [])
-        if "p" not in names or names.intersection(NOT_TEXT) or formula:
+    for paragraph in article.find_all("p"):
+        if any(map(is_aside, paragraph.parents)):
             continue
-        if not any(id(x) in outside for x in around):
-            link = next((x["href"] for x in around if x.name == "a"), "")
-            if not link or "glossary.html" in link:
-                yield text, link
+        for text in paragraph.find_all(string=True):
+            around = [*takewhile(partial(is_not, paragraph), text.parents)]
+            formula = "math" in text.parent.get("class", [])
+            code = any(x.name in NOT_TEXT or is_aside(x) for x in around)
+            if not formula and not code:
+                link = next((x["href"] for x in around if x.name == "a"), "")
+                if not link or "glossary.html" in link:
+                    yield text, link
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -62,7 +67,11 @@ def test_a_term_is_linked_where_a_chapter_first_uses_it(stem, book):
             missing.add(f"{{term}}`{term}`")
     assert missing == set()
     assert len(used) > 5
-    assert not any(x.select(NO_PLACE_FOR_A_LINK) for x in articles)
+    linked = [x for y in articles for x in y.find_all(class_="std-term")]
+    assert linked
+    for around in (x for term in linked for x in term.parents):
+        assert around.name not in NO_PLACE_FOR_A_LINK
+        assert "exercise-card" not in around.get("class", ())
 
 
 def test_every_everyday_word_is_a_term_of_the_glossary():
