@@ -61,12 +61,13 @@ SETTLED = """async () => {
 
 
 @functools.cache
-def context(browser):
-    """One for all visits: to start another's process takes as long as a page.
+def tabs(browser):
+    """One context for all visits, and its tabs that none has open.
 
-    What a page stores is gone when its visit ends.
+    To start another's process takes as long as a page. What a page stores is
+    gone when its visit ends, and so is what was emulated and listened to.
     """
-    return browser.new_context()
+    return browser.new_context(), []
 
 
 class Visit:
@@ -75,13 +76,19 @@ class Visit:
     def __init__(
         self, browser, address, page, theme="light", width=1280, asked=""
     ):
-        self.tab = context(browser).new_page()
+        context, self._idle = tabs(browser)
+        self.tab = self._idle.pop() if self._idle else context.new_page()
         self.tab.set_viewport_size({"width": width, "height": 900})
-        self.tab.emulate_media(color_scheme=theme)
+        usual = {"media": "null", "reduced_motion": "null"}
+        self.tab.emulate_media(color_scheme=theme, **usual)
         self.complaints, self.outside = [], []
-        self.tab.on("console", self._said)
-        self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
-        self.tab.on("request", self._asked)
+        self._heard = {
+            "console": self._said,
+            "pageerror": lambda error: self.complaints.append(str(error)),
+            "request": self._asked,
+        }
+        for event, handler in self._heard.items():
+            self.tab.on(event, handler)
         self.home, self.page = address, page
         self.tab.goto(f"{address}/{page}.html{asked}", wait_until="load")
         self.tab.evaluate(SETTLED)
@@ -98,8 +105,15 @@ class Visit:
         return self
 
     def __exit__(self, *_):
-        self.tab.evaluate("localStorage.clear()")
-        self.tab.close()
+        self.tab.evaluate("localStorage.clear(), sessionStorage.clear()")
+        if not self.home.startswith("http"):
+            self.tab.close()
+            return
+        for event, handler in self._heard.items():
+            self.tab.remove_listener(event, handler)
+        self.tab.unroute_all()
+        self.tab.goto(f"{self.home}/no page")  # and what runs on it ends
+        self._idle.append(self.tab)
 
 
 @pytest.fixture
