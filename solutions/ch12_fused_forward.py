@@ -158,8 +158,8 @@ def causal_ranges(
     to the keys up to its own. Tile n holds the keys ``n * block_s`` to
     ``(n + 1) * block_s - 1``, as far as there are keys. A tile is
     *whole* if it is full of keys and every query attends to them all,
-    so that its scores need no mask; it is *cut* if some pairs are
-    allowed but not all; the others are skipped.
+    so that its scores need no mask; it is *cut* if it is not whole and
+    some pair is allowed; the others are skipped.
 
     Args:
         first, last: positions, the first at most the last; negative

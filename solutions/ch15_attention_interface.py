@@ -12,11 +12,11 @@ class Registry:
     """Keep attention functions under names, each with its masks.
 
     A registry with a parent also has the parent's pairs, those that the
-    parent gets later, too. Its own pairs come before them, and the
-    parent never changes: so one model can have its own "sdpa". The
-    check uses two registries side by side, a parent of a parent, pairs
-    that are replaced, unknown names, and half a pair, which is what
-    makes a model read its padding.
+    parent gets later, too. Where both have a name, its own pair counts,
+    and the parent never changes: so one model can have its own "sdpa".
+    The check uses two registries side by side, a parent of a parent,
+    pairs that are replaced, unknown names, and half a pair, which is
+    what makes a model read its padding.
     """
 
     def __init__(self, parent: "Registry | None" = None) -> None:
@@ -106,8 +106,8 @@ class NoRope(nn.Module):
     It takes the place of ``model.rotary_emb``, which a Llama calls once
     a forward pass; each layer rotates its queries and keys with what it
     returns. Angle 0, whatever the positions are. The check looks at
-    values, shapes and dtype, in half precision too: a float32 table
-    makes a bfloat16 model compute in float32.
+    values, shapes and dtype, in half precision too: with a
+    float32 table a bfloat16 model ends in an error.
     """
 
     def __init__(self, head_dim: int) -> None:
