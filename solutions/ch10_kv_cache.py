@@ -64,8 +64,9 @@ def decode_step(
     rows of *their* positions, append keys and values to the past, and
     let each new token see all tokens up to itself. PyTorch's attention
     is allowed. The check uses one new token, several, an empty past (a
-    prompt), and groups of heads. With positions that are wrong by one,
-    a model still writes, but worse.
+    prompt), and groups of heads. If only the queries' positions are
+    wrong by one, a model writes far worse; if all new ones are, only
+    its first words suffer.
 
     Args:
         query: ``(B, H, L, D)``, not rotated.
