@@ -14,7 +14,7 @@ def permutation_test(
     outputs of each token, and return the length of their difference,
     divided by the length of the first. The check uses orders that are
     not their own inverse, batches and views. A layer without positions
-    and without a mask gives zeros in any order: it reads a bag of words.
+    and without a mask gives zeros in any order: it reads a bag.
 
     Args:
         out: ``(..., L, E)``, no row of it zero.

@@ -133,7 +133,11 @@ linear-chunked | ((end - c).exp() * k).mT @ v => torch.einsum(\
     ("exercise_id", "answer", "name"),
     [
         # With more memory or less than the listed one.
-        ("gqa-grouped_attention", loop, "Values in tile order (0, 1, 0, 1), not (0, 0, 1, 1)"),
+        (
+            "gqa-grouped_attention",
+            loop,
+            "Values in tile order (0, 1, 0, 1), not (0, 0, 1, 1)",
+        ),
         *((x, edited(x, edit), name) for x, edit, name in rows(FORMS)),
     ],
 )
@@ -162,8 +166,8 @@ cache-attention_cost | One of the two times is left out, edit 1 | false\
 flash-tiled_backward | The return is inside the loop, not after it | false\
  | wrong order
 tfm-tie_and_init | The head is detached | false | factor
-rope-permute_weights | The heads stay an axis instead of being joined with rows\
- | false | off by one
+rope-permute_weights | The heads stay an axis instead of being joined with\
+ rows | false | off by one
 cache-attention_cost | One of the two times is left out, edit 1 | true\
  | A bound is missing
 why-kernel_regression | The bandwidth is not squared | true\
