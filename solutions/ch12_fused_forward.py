@@ -14,8 +14,8 @@ def copy_tile_kernel(
     top and j-th from the left. Element ``(r, c)`` is at ``X + r * x_r +
     c * x_c``, and in ``OUT`` at strides of its own. The last tiles are
     larger than what is left: outside the two matrices nothing may be
-    read or written. The check also transposes matrices, which changes
-    nothing but their strides.
+    read or written. The check also transposes matrices, which swaps
+    sizes and strides, and moves nothing.
 
     Args:
         X, OUT: pointers to the elements ``(0, 0)``.
