@@ -82,11 +82,8 @@ class Visit:
         usual = {"media": "null", "reduced_motion": "null"}
         self.tab.emulate_media(color_scheme=theme, **usual)
         self.complaints, self.outside = [], []
-        self._heard = {
-            "console": self._said,
-            "pageerror": lambda error: self.complaints.append(str(error)),
-            "request": self._asked,
-        }
+        self._heard = {"console": self._said, "request": self._asked}
+        self._heard["pageerror"] = lambda e: self.complaints.append(str(e))
         for event, handler in self._heard.items():
             self.tab.on(event, handler)
         self.home, self.page = address, page
@@ -106,13 +103,11 @@ class Visit:
 
     def __exit__(self, *_):
         self.tab.evaluate("localStorage.clear(), sessionStorage.clear()")
-        if not self.home.startswith("http"):
-            self.tab.close()
-            return
         for event, handler in self._heard.items():
             self.tab.remove_listener(event, handler)
         self.tab.unroute_all()
-        self.tab.goto(f"{self.home}/no page")  # and what runs on it ends
+        is_served = self.home.startswith("http")  # of one site: one process
+        self.tab.goto(f"{self.home}/no page" if is_served else "about:blank")
         self._idle.append(self.tab)
 
 

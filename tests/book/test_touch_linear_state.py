@@ -4,14 +4,7 @@ import pytest
 import torch
 
 import attn
-from book.figures.linear_state import (
-    COLOURS,
-    KEYS,
-    RULES,
-    TEXTS,
-    tensors,
-    tokens,
-)
+from book.figures import linear_state as baked
 from tests.book.controls import PUT, numbers_of, opened_figure
 
 state = opened_figure("linear_state")
@@ -50,10 +43,10 @@ def close(shown, expected):
 
 @pytest.mark.browser
 def test_the_state_and_what_is_read_equal_the_shown_expression(state):
-    for text in TEXTS:
-        keys, values = tensors(text)
+    for text in baked.TEXTS:
+        keys, values = baked.tensors(text)
         L = keys.shape[1]
-        for rule, (log, beta) in RULES.items():
+        for rule, (log, beta) in baked.RULES.items():
             names = {"attn": attn, "k": keys, "v": values}
             names["g"] = torch.full((1, L), log)
             names["beta"] = torch.full((1, L), beta or 0.0)
@@ -63,10 +56,12 @@ def test_the_state_and_what_is_read_equal_the_shown_expression(state):
                 (cells, reads), beside = seen["both"]
                 assert beside == [cells, reads]
                 close(cells, expected[0].flatten())
-                said = list(dict.fromkeys(k for k, _ in tokens(text)[:n]))
+                said = list(
+                    dict.fromkeys(k for k, _ in baked.tokens(text)[:n])
+                )
                 assert [word for word, _ in reads] == said
                 for word, shown in reads:
-                    read = torch.tensor(KEYS[word]) @ expected[0]
+                    read = torch.tensor(baked.KEYS[word]) @ expected[0]
                     close(shown, read)
 
 
@@ -82,7 +77,7 @@ def test_the_words_name_the_keys_that_read_something_else(state):
         STEPS, ["more keys than rows", "replace, beta 1", 5]
     )
     assert "not as stored" in full["heard"]
-    assert len(COLOURS) == 4
+    assert len(baked.COLOURS) == 4
 
 
 @pytest.mark.browser

@@ -21,6 +21,7 @@ from tests.grading.diagnosis.own_mistakes import (
 
 NAMED = "this looks like: "
 
+TILE_ORDER = "Values in tile order (0, 1, 0, 1), not (0, 0, 1, 1)"
 TILED = "return torch.cat([x] * n_rep, dim=-3)"
 TILED_TOO = "return x.repeat(*[1] * (x.dim() - 3), n_rep, 1, 1)"
 
@@ -133,11 +134,7 @@ linear-chunked | ((end - c).exp() * k).mT @ v => torch.einsum(\
     ("exercise_id", "answer", "name"),
     [
         # With more memory or less than the listed one.
-        (
-            "gqa-grouped_attention",
-            loop,
-            "Values in tile order (0, 1, 0, 1), not (0, 0, 1, 1)",
-        ),
+        ("gqa-grouped_attention", loop, TILE_ORDER),
         *((x, edited(x, edit), name) for x, edit, name in rows(FORMS)),
     ],
 )
