@@ -155,7 +155,7 @@ def test_a_call_without_an_id_is_about_the_last_refusal(learner):
         assert learner(f"{name}()") == (said, "")
     causal = f"{sources.solution('mask-causal')}\ncheck('mask-causal')"
     learner("from torch import Tensor\n" + causal)
-    assert "for one query and one key" in learner("hint()").out
+    assert "positions of one query and one key" in learner("hint()").out
     learner(WRONG + CHECK)
     learner(causal)  # right, and no more what is open
     assert "def softmax" in learner("solution()").out
