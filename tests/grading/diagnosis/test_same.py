@@ -107,7 +107,7 @@ EVERY = [
     *SOME,
     ("sdp-attention_loops", "Every key gets the weight 1, not a share of 1"),
     ("tfm-sample", "One token too many stays in top_k"),
-    ("cache-decode_step", "There is no mask"),
+    ("cache-decode_step", "Nothing is masked, not even the future in a chunk"),
 ]
 
 
