@@ -106,8 +106,8 @@ class NoRope(nn.Module):
     It takes the place of ``model.rotary_emb``, which a Llama calls once
     a forward pass; each layer rotates its queries and keys with what it
     returns. Angle 0, whatever the positions are. The check looks at
-    values, shapes and dtype, in half precision too: with a
-    float32 table a bfloat16 model ends in an error.
+    values, shapes and dtype, in half precision too: with a float32
+    table a bfloat16 model ends in an error.
     """
 
     def __init__(self, head_dim: int) -> None:
